@@ -7,7 +7,9 @@ use core::{
     ptr::{self, addr_of_mut},
 };
 
-use lookaside::{AddressSpace, Gather, KernelGather, Platform as _, VaRange, flush::PendingFlush};
+use lookaside::{
+    AddressSpace, CurrentCpu, Gather, KernelGather, Platform as _, VaRange, flush::PendingFlush,
+};
 
 use crate::{
     error::{Refused, Reply},
@@ -136,6 +138,34 @@ impl<I: Instance> Wait<I> {
     }
 }
 
+type This<I> = CurrentCpu<'static, <I as Instance>::Platform, <I as Instance>::Tags>;
+
+/// Flushes tables, or everything.
+#[inline(never)] // Neither has a place on the stack of the others.
+fn flush_gathered<I: Instance>(
+    this_cpu: &This<I>,
+    space: &AddressSpace<I::Platform>,
+    ranges: Ranges,
+) {
+    let _ = this_cpu.flush(gathered(space, ranges));
+}
+
+/// Begins a flush, and keeps it for [`Machine::wait`].
+///
+/// # Safety
+///
+/// That of [`Wait::keep`].
+#[inline(never)] // As above.
+unsafe fn begin_flush<I: Instance>(
+    this_cpu: &This<I>,
+    space: &'static AddressSpace<I::Platform>,
+    ranges: Ranges,
+    wait: *mut Wait<I>,
+) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { Wait::keep(wait, this_cpu.begin_flush(gathered(space, ranges))) }
+}
+
 impl<I: Instance> Machine<I> {
     pub(crate) unsafe fn flush_range_or_refuse(
         &'static self,
@@ -146,13 +176,17 @@ impl<I: Instance> Machine<I> {
         let this_cpu = self.this_cpu()?;
         // SAFETY: the caller promises what the header says: it releases the space after the wait.
         let (space, later) = unsafe { (Space::at(space)?, Wait::is_asked_for(wait)?) };
-        let gather = gathered(space, ranges?);
-        if !later {
-            let _ = this_cpu.flush(gather);
-            return Ok(0);
+        match ranges? {
+            ranges if later => {
+                // SAFETY: the place was just looked at, and it is the caller's.
+                return Ok(unsafe { begin_flush::<I>(&this_cpu, space, ranges, wait) });
+            }
+            // Nothing in C relies on entries that others have cleared, so that no gather has to be counted.
+            Ranges::Some(range, Kind::Pages) => this_cpu.flush_range(space, range),
+            Ranges::Some(range, Kind::Mixed) => this_cpu.flush_range(space, range.mixed()),
+            ranges => flush_gathered::<I>(&this_cpu, space, ranges),
         }
-        // SAFETY: the place was just looked at, and it is the caller's.
-        Ok(unsafe { Wait::keep(wait, this_cpu.begin_flush(gather)) })
+        Ok(0)
     }
 
     pub(crate) unsafe fn flush_kernel_or_refuse(

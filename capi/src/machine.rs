@@ -85,10 +85,7 @@ impl<I: Instance> Machine<I> {
         if !platform.irqs_are_off() {
             return Err(Refused::Irqs);
         }
-        if !self.tlb.is_online(platform.cpu()) {
-            return Err(Refused::Offline);
-        }
-        Ok(self.tlb.this_cpu(&()))
+        self.tlb.this_cpu_if_online(&()).ok_or(Refused::Offline)
     }
 
     /// `lookaside_online`.

@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use lookaside::{
     counts::{Counts, Event, Outcome},
+    platform::CpuId,
     tags::Switched,
 };
 
@@ -39,8 +40,8 @@ static COUNTS: [Counts<AtomicU64>; arch::MAX_CPUS] = [const { Counts::new() }; a
 static SWITCHES: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
 /// Counts an event of the library.
-pub(crate) fn event(event: Event) {
-    COUNTS[arch::cpu()].count(event);
+pub(crate) fn event(cpu: CpuId, event: Event) {
+    COUNTS[cpu.index()].count(event);
 }
 
 /// Counts a switch.

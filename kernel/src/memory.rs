@@ -160,7 +160,7 @@ impl Memory {
         }
         if self.tables.protect(range.clone(), protection, space) {
             count::PAGES.add(range.len() / PAGE);
-            tlb::this_cpu().flush_range(space, pages(range));
+            tlb::this_cpu().flush_range(space, pages(range).mixed());
         }
         Ok(())
     }
@@ -222,7 +222,7 @@ impl Memory {
         let set = self.tables.harvest(range.clone(), flag, space);
         // A CPU that holds an entry with the flag would not set it again.
         count::PAGES.add(range.len() / PAGE);
-        tlb::this_cpu().flush_range(space, pages(range));
+        tlb::this_cpu().flush_range(space, pages(range).mixed());
         Ok(set)
     }
 
@@ -233,7 +233,7 @@ impl Memory {
         for (start, area) in self.areas.iter() {
             let least = Protection { write: false, ..area.protection };
             if self.tables.protect(start..area.end, least, space) {
-                tlb::this_cpu().flush_range(space, pages(start..area.end));
+                tlb::this_cpu().flush_range(space, pages(start..area.end).mixed());
             }
             let mut address = start;
             while address < area.end {

@@ -55,8 +55,8 @@ unsafe impl Platform for Hw {
         println!("{wait:?}");
     }
 
-    fn observe(&self, event: Event) {
-        count::event(event);
+    fn observe(&self, cpu: CpuId, event: Event) {
+        count::event(cpu, event);
     }
 }
 

@@ -124,18 +124,36 @@ static void finish(int result, struct lookaside_wait *wait, const char *what)
 		lookaside_refused(what, result);
 }
 
-static void flush(struct mm_struct *mm, unsigned long start, unsigned long bytes, unsigned int shift,
-		  enum lookaside_kind kind)
+/* Not inlined: the place on the stack may be cleared at each call (CONFIG_INIT_STACK_ALL_ZERO), and most flushes need none. */
+static noinline void flush_and_wait(struct mm_struct *mm, unsigned long start, unsigned long bytes, unsigned int shift,
+				    enum lookaside_kind kind)
 {
-	struct lookaside_wait wait, *later = lookaside_arch_waits(mm) ? &wait : NULL;
+	struct lookaside_wait wait;
 	unsigned long flags;
 	int result;
 
 	local_irq_save(flags);
-	result = lookaside_flush_range(&mm->context.lookaside, start, bytes, shift, kind, later);
+	result = lookaside_flush_range(&mm->context.lookaside, start, bytes, shift, kind, &wait);
 	local_irq_restore(flags);
 	if (unlikely(result))
-		finish(result, later, "a flush");
+		finish(result, &wait, "a flush");
+}
+
+static __always_inline void flush(struct mm_struct *mm, unsigned long start, unsigned long bytes, unsigned int shift,
+				  enum lookaside_kind kind)
+{
+	unsigned long flags;
+	int result;
+
+	if (lookaside_arch_waits(mm)) {
+		flush_and_wait(mm, start, bytes, shift, kind);
+		return;
+	}
+	local_irq_save(flags);
+	result = lookaside_flush_range(&mm->context.lookaside, start, bytes, shift, kind, NULL);
+	local_irq_restore(flags);
+	if (unlikely(result))
+		lookaside_refused("a flush", result);
 }
 
 void lookaside_mm_flush(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned int shift,

@@ -133,10 +133,11 @@ pub unsafe trait Platform {
         let _ = wait;
     }
 
-    /// Called with each event, for tracing and counters. Does nothing by default; [`crate::counts::Counts`] counts.
+    /// Called with each event of `cpu`, which executes the call, for tracing and counters. Does nothing by default;
+    /// [`crate::counts::Counts`] counts.
     #[inline]
-    fn observe(&self, event: Event) {
-        let _ = event;
+    fn observe(&self, cpu: CpuId, event: Event) {
+        let _ = (cpu, event);
     }
 }
 

@@ -107,14 +107,19 @@ impl<'a, W: Word> Residents<'a, W> {
     /// Whether every CPU but this one is absent.
     #[inline]
     pub(crate) fn none_but(&self, me: CpuId) -> bool {
+        let not_absent = |word: &W| word.load(Ordering::SeqCst) >> CPUS_PER_WORD; // As O-SCAN.
+        let own = 1_u64.checked_shl(me.0).unwrap_or(0);
         let (mine, place) = place(me);
         let is_free = |index: usize, word: &W| {
-            let others = word.load(Ordering::SeqCst) >> CPUS_PER_WORD; // As O-SCAN.
+            let others = not_absent(word);
             others == 0 || index == mine && others == 1 << place
         };
         match self.words {
             // Most machines; without a loop.
-            [only] => is_free(0, only),
+            [only] => not_absent(only) & !own == 0,
+            [first, second] => {
+                (not_absent(first) | not_absent(second) << CPUS_PER_WORD) & !own == 0
+            }
             words if words.len() < BLOCK => {
                 words.iter().enumerate().all(|(index, word)| is_free(index, word))
             }
@@ -130,7 +135,7 @@ impl<'a, W: Word> Residents<'a, W> {
     /// Marks a CPU that is switching in present, and returns its former residency.
     pub(crate) fn mark_present(&self, cpu: CpuId) -> Residency {
         let (index, place) = place(cpu);
-        // ORDER O-MARK-PRESENT (pairs with O-SCAN, O-REMOVE): before this CPU flushes and loads the root. An
+        // ORDER O-MARK-PRESENT (pairs with O-SCAN, O-REMOVE, F-ANNOUNCE): before this CPU flushes and loads the root. An
         // initiator that skips it because it was not present has written the tables before either.
         let was = self.words[index].fetch_or((1 | 1 << CPUS_PER_WORD) << place, Ordering::SeqCst);
         Residency::of(was, place)
@@ -139,7 +144,7 @@ impl<'a, W: Word> Residents<'a, W> {
     /// The words, each at one moment.
     pub(crate) fn scan(&self) -> impl Iterator<Item = Word32> + use<'a, W> {
         self.words.iter().enumerate().map(|(index, word)| {
-            // ORDER O-SCAN (pairs with O-MARK-PRESENT, O-REMOVE-ALL): after F-GENERATION.
+            // ORDER O-SCAN (pairs with O-MARK-PRESENT, O-REMOVE-ALL): after F-GENERATION or F-ANNOUNCE.
             Word32::new(index, word.load(Ordering::SeqCst))
         })
     }

@@ -44,9 +44,8 @@ pub struct AddressSpace<P: Platform> {
     latest: Latest<P::Word>,
     pub(crate) pins: P::Word,
     resident_words: P::ResidentWords,
-    /// How many gathers were begun, and how many of them are over.
-    pub(crate) begun: P::Word,
-    pub(crate) over: P::Word,
+    /// How many gathers are under way (Linux: `tlb_flush_pending`).
+    pub(crate) gathers: P::Word,
     /// Flushes that are over as far as their gathers go, and not complete: in the lower bits the worst of them
     /// ([`Unfinished`]), above how many there were.
     unfinished: P::Word,
@@ -94,8 +93,7 @@ impl<P: Platform> AddressSpace<P> {
             generation: P::Word::ZERO,
             latest: Latest { generation: P::Word::ZERO, range: P::Word::ZERO },
             resident_words,
-            begun: P::Word::ZERO,
-            over: P::Word::ZERO,
+            gathers: P::Word::ZERO,
             unfinished: P::Word::ZERO,
             residency: P::Word::ZERO,
             _stays: PhantomPinned,
@@ -160,11 +158,27 @@ impl<P: Platform> AddressSpace<P> {
         Residents { words: self.resident_words.as_ref() }
     }
 
-    /// How often translations of this space were revoked.
+    /// How often translations of this space were revoked, where the allocator gives each CPU tags of its own
+    /// ([`crate::PerCpuAsids`]); elsewhere nothing needs to know, and it stays 0.
     #[must_use]
     #[doc(alias = "tlb_gen")]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed) // Relaxed: a snapshot for people.
+    }
+
+    /// Makes a change of the tables visible to CPUs that load the root from now on, before the caller reads which CPUs
+    /// must act. Returns the generation that a CPU has reached when it has flushed, where the allocator keeps any
+    /// (`tracked`, [`crate::tags::Tags::tracks_generations`]); elsewhere 0.
+    #[inline]
+    pub(crate) fn announce_flush(&self, tracked: bool) -> u64 {
+        if tracked {
+            return self.bump_generation();
+        }
+        // FENCE F-ANNOUNCE (pairs with O-ADOPT, O-MARK-PRESENT): the stores to the page table are visible before the caller
+        // reads who is resident and whose root names the space. A CPU whose switch-in this reader misses walks the new
+        // tables.
+        P::Word::fence(Ordering::SeqCst);
+        0
     }
 
     /// Obliges every CPU that holds translations of this space to flush, and returns the generation that a CPU has
@@ -184,9 +198,7 @@ impl<P: Platform> AddressSpace<P> {
 
     /// Whether several gathers are under way. A guess, from which nothing is concluded.
     pub(crate) fn may_have_concurrent_flushes(&self) -> bool {
-        // Relaxed, both: nothing is concluded from it.
-        let over = self.over.load(Ordering::Relaxed);
-        self.begun.load(Ordering::Relaxed) > over + 1
+        self.gathers.load(Ordering::Relaxed) > 1 // Relaxed: nothing is concluded from it.
     }
 
     /// What a CPU must flush that has flushed up to generation `flushed_up_to`, now that it is `now`.

@@ -63,7 +63,7 @@ unsafe impl<M: Mmu> Platform for Host<M> {
         panic!("nobody is to be waited for");
     }
 
-    fn observe(&self, event: Event) {
+    fn observe(&self, _: CpuId, event: Event) {
         self.counts.count(event);
     }
 }

@@ -329,8 +329,11 @@ fn more_requests_than_a_target_can_tell_apart_are_served_at_once() {
                     done.fetch_add(1, Ordering::SeqCst);
                 });
             }
-            // All of them have missed flushes; with generations, one IPI may stand for many.
-            while a.generation() < 40 {
+            // All of them have asked; with generations, one IPI may stand for many.
+            let ipi = |(_, op): &(u32, Op)| matches!(op, Op::Interrupt(cpus) if *cpus == [FAR]);
+            let mut ipis = 0;
+            while a.generation() < 40 && ipis < 40 {
+                ipis += tlb.platform().acts().iter().filter(|act| ipi(act)).count();
                 std::thread::yield_now();
             }
             while done.load(Ordering::SeqCst) < 40 {

@@ -80,7 +80,7 @@ unsafe impl Platform for Machine {
         thread::yield_now();
     }
 
-    fn observe(&self, event: Event) {
+    fn observe(&self, _: CpuId, event: Event) {
         if let Event::Flushed { outcome, .. } = event {
             let mut seen = self.seen.lock().expect("nobody panics with it");
             if !seen.contains(&outcome) {

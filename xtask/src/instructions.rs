@@ -70,7 +70,7 @@ const fn row(path: &'static str, what: &'static str, counts: Counts, goal: Optio
 }
 
 /// The paths, which the example knows by these names.
-const ROWS: [Row; 45] = [
+const ROWS: [Row; 51] = [
     row("global-bare/switch", "switch, tag of this epoch; hardware left out", MANY, None),
     row("arm64/switch", "switch, tag of this epoch", MANY, Some(SWITCH_ARM)),
     row("riscv/switch", "switch, tag of this epoch", MANY, Some(SWITCH_RISCV)),
@@ -97,6 +97,9 @@ const ROWS: [Row; 45] = [
     row("arm64/unmap", "gather, flush and frames of a page, alone", MANY, Some(UNMAP)),
     row("riscv/unmap", "gather, flush and frames of a page, alone", MANY, Some(UNMAP)),
     row("x86-recent/unmap", "gather, flush and frames of a page, alone", MANY, Some(UNMAP_X86)),
+    row("arm64/protect", "flush of a page under a lock, alone", MANY, None),
+    row("riscv/protect", "flush of a page under a lock, alone", MANY, None),
+    row("x86-recent/protect", "flush of a page under a lock, alone", MANY, None),
     row("x86-recent/unmap-4096", "the same in a space of 4096 CPUs", MANY, Some(UNMAP_4096)),
     row("arm64/shootdown-1", "unmap with another CPU, both sides", MANY, Some(445)),
     row("riscv/shootdown-1", "unmap with another CPU, both sides", MANY, Some(977)),
@@ -121,6 +124,9 @@ const ROWS: [Row; 45] = [
     row("chosen-arm64/unmap", "arm64/unmap", MANY, Some(UNMAP + CHOICES)),
     row("chosen-riscv/unmap", "riscv/unmap", MANY, Some(UNMAP + CHOICES)),
     row("chosen-x86-recent/unmap", "x86-recent/unmap", MANY, Some(UNMAP_X86 + CHOICES)),
+    row("chosen-arm64/protect", "arm64/protect", MANY, None),
+    row("chosen-riscv/protect", "riscv/protect", MANY, None),
+    row("chosen-x86-recent/protect", "x86-recent/protect", MANY, None),
     row("chosen-x86-recent/shootdown-1", "x86-recent/shootdown-1", MANY, None),
 ];
 

@@ -95,8 +95,8 @@ unsafe impl Platform for Hw {
         lookaside_platform_stuck(wait.waiting.0, wait.target.0, wait.rounds);
     }
 
-    fn observe(&self, event: Event) {
-        if let Some(counts) = COUNTS.get(lookaside_platform_cpu() as usize) {
+    fn observe(&self, cpu: CpuId, event: Event) {
+        if let Some(counts) = COUNTS.get(cpu.0 as usize) {
             counts.count(event);
         }
     }

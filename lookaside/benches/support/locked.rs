@@ -6,7 +6,7 @@
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    AddressSpace, Cpu, CurrentCpu, Error, Platform, Tlb,
+    AddressSpace, Cpu, CurrentCpu, Error, Platform, Tlb, VaRange,
     arch::{Held, Invalidation, Mmu, Scope, Sharing, Tag, Wait},
     platform::{CpuId, Ordering, Word},
     tags::{
@@ -236,6 +236,11 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
             );
         }
         true
+    }
+
+    fn flush_page(this_cpu: &StrategyCpu<'_, P, Self>, context: u64, _: u64, _: VaRange) {
+        let tag = Invalidation::Tag(Tag(context as u16));
+        this_cpu.mmu().flush(this_cpu.errata(), tag, Scope::Local);
     }
 
     fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {

@@ -155,6 +155,16 @@ fn counted_unmap<P: Platform<IrqsOff = ()>, T: Tags<P>>(
     tlb.this_cpu(&()).flush(gather)
 }
 
+/// The way of a kernel that holds a lock, has changed the entry of one page, and frees nothing.
+#[inline(never)]
+fn counted_protect<P: Platform<IrqsOff = ()>, T: Tags<P>>(
+    tlb: &Tlb<'_, P, T>,
+    space: &AddressSpace<P>,
+    page: VaRange,
+) {
+    tlb.this_cpu(&()).flush_range(space, page);
+}
+
 #[inline(never)]
 fn counted_release<P: Platform<IrqsOff = ()>, T: Tags<P>>(
     tlb: &Tlb<'_, P, T>,
@@ -216,7 +226,17 @@ impl<M: Mmu, T: Tags<Host<M, CPU_WORDS>>, const CPU_WORDS: usize> Machine<M, T, 
         Ok(())
     }
 
-    /// The same with `others` CPUs that run the space, too: both sides, without the interrupts themselves.
+    /// A page of the space that runs, and runs nowhere else, allows less than before.
+    fn protect(self, count: usize) -> Result<(), Error> {
+        let space = &self.spaces[0];
+        warm_up(&self.tlb, space);
+        for page in 0..count as u64 {
+            counted_protect(&self.tlb, space, VaRange::new(page << 12, 1 << 12, 12)?);
+        }
+        Ok(())
+    }
+
+    /// As [`Self::unmap`] with `others` CPUs that run the space, too: both sides, without the interrupts themselves.
     fn shootdown(self, count: usize, others: u32) -> Result<(), Error> {
         let machine: &'static Self = Box::leak(Box::new(self));
         let space = &machine.spaces[0];
@@ -294,6 +314,9 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         "arm64/unmap" => arm()?.unmap(count)?,
         "riscv/unmap" => riscv()?.unmap(count)?,
         "x86-recent/unmap" => x86_recent(Use::WherePresent, false)?.unmap(count)?,
+        "arm64/protect" => arm()?.protect(count)?,
+        "riscv/protect" => riscv()?.protect(count)?,
+        "x86-recent/protect" => x86_recent(Use::WherePresent, false)?.protect(count)?,
         "x86-recent/unmap-4096" => x86_huge()?.unmap(count)?,
         "arm64/shootdown-1" => running(2)?.shootdown(count, 1)?,
         "riscv/shootdown-1" => riscv_running(2)?.shootdown(count, 1)?,
@@ -318,6 +341,9 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         "chosen-arm64/unmap" => chosen_arm()?.unmap(count)?,
         "chosen-riscv/unmap" => chosen_riscv()?.unmap(count)?,
         "chosen-x86-recent/unmap" => chosen_x86(1)?.unmap(count)?,
+        "chosen-arm64/protect" => chosen_arm()?.protect(count)?,
+        "chosen-riscv/protect" => chosen_riscv()?.protect(count)?,
+        "chosen-x86-recent/protect" => chosen_x86(1)?.protect(count)?,
         "chosen-x86-recent/shootdown-1" => chosen_x86(2)?.shootdown(count, 1)?,
         _ => return Ok(false),
     }

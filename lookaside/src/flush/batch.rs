@@ -107,13 +107,11 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let ranges = changes.ranges(false);
         if !ranges.is_empty() {
             self.mmu().publish();
-            let generation = space.bump_generation();
+            let generation = space.announce_flush(T::tracks_generations(self.tlb));
             if let Some(context) = T::context_id(self.tlb, space) {
-                let scope =
-                    FlushScope::AddressSpace { context, first: generation, last: generation };
-                let request = FlushRequest { scope, ranges, early: false };
                 let tables = ranges.change() == TableChange::FreedTables;
-                let initiator = Initiator { this_cpu: self, space, request, context, tables };
+                let asked = (ranges, context, generation);
+                let initiator = Initiator::new(self, space, asked, (tables, false));
                 if initiator.begin(&mut batch.deferred) {
                     space.mark_unfinished(Unfinished::Deferred);
                 }
@@ -160,7 +158,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             }
         }
         let (targets, rounds) = shootdown.wait(self);
-        self.tlb.platform.observe(Event::Flushed { outcome, targets, rounds });
+        self.observe(Event::Flushed { outcome, targets, rounds });
         Flushed { frames: held.into_frames(), flags: Flags::default() }
     }
 }

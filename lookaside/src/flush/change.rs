@@ -46,12 +46,14 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         Self::flush_kernel(self, gather)
     }
 
-    /// Flushes `range`, whose entries were changed and may have had several sizes; its
-    /// page size is the smallest of them. For changes by which no frame and no table becomes free: fewer
-    /// permissions, cleared flags, the break of a break-before-make.
+    /// Flushes `range`, whose entries were changed; its page size is theirs, and it is [`VaRange::mixed`] if they had
+    /// several. For changes by which no frame and no table becomes free: fewer permissions, cleared flags, the
+    /// break of a break-before-make.
     ///
     /// Precondition: from before the first change until this returns, the caller holds a lock without which nobody reads or
-    /// changes those entries. Without such a lock use [`Self::unmap`], which announces the change before it is made.
+    /// changes those entries. So no other gather relies on them, and this one is not counted among the gathers of the
+    /// space: where no other CPU must act and tags are global, the space is only read. Without such a lock use
+    /// [`Self::unmap`], which announces the change before it is made.
     ///
     /// # Panics
     ///
@@ -60,6 +62,17 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[doc(alias = "pmap_invalidate_range")]
     #[track_caller]
     pub fn flush_range(&self, space: &AddressSpace<P>, range: VaRange) {
-        let _ = self.unmap(space, (), |gather| gather.revoke_mixed(range));
+        self.must_own(space.tlb);
+        if range.pages() == 1 && !space.is_unfinished() {
+            self.flush_page(space, range, false);
+        } else {
+            self.by_value().flush_several(space, range);
+        }
+    }
+
+    /// As [`Self::flush_range`], of several pages or where a gather was dropped unflushed.
+    #[inline(never)]
+    fn flush_several(self, space: &AddressSpace<P>, range: VaRange) {
+        let _ = self.unmap(space, (), |gather| gather.revoke(range));
     }
 }

@@ -58,6 +58,9 @@ pub struct Gather<'g, P: Platform, F = ()> {
     pub(super) flags: Flags,
 }
 
+/// `fetch_add` wraps.
+const MINUS_ONE: u64 = u64::MAX;
+
 /// What a gather has to flush.
 pub(super) struct Changes<'g, P: Platform> {
     space: &'g AddressSpace<P>,
@@ -83,7 +86,7 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
     pub fn holding(space: &'g AddressSpace<P>, frames: F) -> Self {
         // ORDER O-BEGUN (pairs with O-OTHERS): before the first entry is changed. A CPU that sees the
         // change sees that it is not flushed yet.
-        space.begun.fetch_add(1, Ordering::AcqRel);
+        space.gathers.fetch_add(1, Ordering::AcqRel);
         let (ranges, relied) = (FlushRanges::new(), VaRange::NONE);
         let changes = Changes { space, ranges, relied, completes: 0 };
         Self { changes, held: Held::new(frames), flags: Flags::default() }
@@ -200,16 +203,11 @@ impl<'g, P: Platform> Changes<'g, P> {
         self.ranges.change() == TableChange::FreedTables
     }
 
-    /// Whether all that this gather has to flush is one page: it relies on nothing, and no gather was dropped.
+    /// The page, if one is all that this gather has to flush: it relies on nothing, and no gather was dropped.
     #[inline]
-    pub(super) fn is_only_a_page(&self) -> bool {
-        self.ranges.is_one_page() && self.relied.is_none() && !self.space.is_unfinished()
-    }
-
-    /// What the owner of this gather has recorded.
-    #[inline]
-    pub(super) const fn own_ranges(&self) -> &FlushRanges {
-        &self.ranges
+    pub(super) fn only_page(&self) -> Option<VaRange> {
+        let is_all = self.relied.is_none() && !self.space.is_unfinished();
+        self.ranges.only_page().filter(|_| is_all)
     }
 
     /// What this gather has to flush: what its owner has recorded and, added to that by this call, what
@@ -269,15 +267,14 @@ impl<'g, P: Platform> Changes<'g, P> {
     fn has_concurrent_flushes(&self) -> bool {
         // ORDER O-OTHERS (pairs with O-BEGUN, O-OVER): a gather whose change the caller has seen is
         // seen here to be under way; one that is seen to be over is flushed.
-        let over = self.space.over.load(Ordering::Acquire);
-        self.space.begun.load(Ordering::Acquire) > over + 1
+        self.space.gathers.load(Ordering::Acquire) > 1
     }
 
     /// Ends the gather: it is flushed, or there was nothing to flush.
     #[inline]
     pub(super) fn end(self) {
         // ORDER O-OVER (pairs with O-OTHERS): the flush is complete.
-        self.space.over.fetch_add(1, Ordering::Release);
+        self.space.gathers.fetch_add(MINUS_ONE, Ordering::Release);
         core::mem::forget(self);
     }
 }
@@ -289,7 +286,7 @@ impl<P: Platform> Drop for Changes<'_, P> {
             let _ = self.space.bump_generation();
             self.space.mark_unfinished(Unfinished::Dropped);
         }
-        self.space.over.fetch_add(1, Ordering::Release); // As O-OVER: or it is seen to be unfinished.
+        self.space.gathers.fetch_add(MINUS_ONE, Ordering::Release); // As O-OVER: or it is seen to be unfinished.
     }
 }
 

@@ -30,7 +30,7 @@ use crate::{
     counts::Outcome,
     ids::{CpuId, Targets},
     platform::Platform,
-    request::{FlushRequest, FlushScope, MissedFlush},
+    request::{FlushRanges, FlushRequest, FlushScope, MissedFlush},
     residency::Word32,
     space::AddressSpace,
     tlb::{CurrentCpu, RootState, Tags},
@@ -63,7 +63,21 @@ impl Done {
     }
 }
 
-impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
+impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
+    /// The initiator of a flush of `ranges` under this context id, with the space's generation after the change
+    /// ([`AddressSpace::announce_flush`]). `tables`: whether one is freed. `early`: the targets need only acknowledge.
+    #[inline]
+    pub(super) fn new(
+        this_cpu: &'f CurrentCpu<'t, P, T>,
+        space: &'f AddressSpace<P>,
+        (ranges, context, generation): (&'f FlushRanges, u64, u64),
+        (tables, early): (bool, bool),
+    ) -> Self {
+        let scope = FlushScope::AddressSpace { context, first: generation, last: generation };
+        let request = FlushRequest { scope, ranges, early };
+        Self { this_cpu, space, request, context, tables }
+    }
+
     /// Chooses the means, and invalidates; the targets of `shootdown`, which had none, are still to be waited for.
     pub(super) fn start(&self, shootdown: &mut Shootdown<'t, P, T>) -> Outcome {
         let runs_here = self.runs_here();
@@ -83,29 +97,11 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         if self.is_alone(runs_here) {
             Done::by(self.act_alone(runs_here))
         } else {
-            Self { ..*self }.act_with_others(runs_here)
+            self.act_with_others(runs_here)
         }
     }
 
-    /// As [`Self::act`], where one page is to be flushed. Nothing is cheaper than to remove one page, so that no costs
-    /// are compared if no other CPU must act.
-    #[inline]
-    pub(super) fn act_on_page(&self) -> Done {
-        let runs_here = self.runs_here();
-        // By value, both, so that the fast path writes nothing to memory.
-        if !self.is_alone(runs_here) {
-            Self { ..*self }.act_with_others(runs_here)
-        } else if !runs_here {
-            Done::by(Outcome::NoCpu)
-        } else if self.flush_local() {
-            Done::by(Outcome::Local)
-        } else {
-            Self { ..*self }.broadcast_to_newcomers()
-        }
-    }
-
-    #[inline(never)]
-    fn act_with_others(self, runs_here: bool) -> Done {
+    pub(super) fn act_with_others(&self, runs_here: bool) -> Done {
         let Some(most) = self.max_ipi_targets(runs_here) else {
             return Done::by(self.act_without_ipis(runs_here));
         };
@@ -164,13 +160,9 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
 
     /// Whether no other CPU holds entries that must be flushed.
     #[inline]
-    fn is_alone(&self, runs_here: bool) -> bool {
+    pub(super) fn is_alone(&self, runs_here: bool) -> bool {
         let me = if runs_here { self.this_cpu.id() } else { CpuId(u32::MAX) };
-        // In this order: the space is marked stale before a CPU becomes absent.
-        self.space.residents().none_but(me)
-            && !(self.targets_stale()
-                && (self.space.absent_may_hold_entries() || self.walks_under_older_tags()))
-            && !(self.mmu().properties().broadcasts && T::is_pinned(self.space))
+        self.this_cpu.holds_alone(self.space, me, self.tables)
     }
 
     /// As [`Self::act`], if no other CPU must act.
@@ -184,11 +176,11 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
         if self.flush_local() {
             return Outcome::Local;
         }
-        Self { ..*self }.broadcast_to_newcomers().outcome
+        self.broadcast_to_newcomers().outcome
     }
 
     #[cold]
-    fn broadcast_to_newcomers(self) -> Done {
+    pub(super) fn broadcast_to_newcomers(&self) -> Done {
         self.broadcast(true, Wait::Now);
         Done::by(Outcome::Broadcast)
     }
@@ -216,11 +208,13 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     #[inline]
     pub(super) fn flush_local(&self) -> bool {
         T::flush_local(&self.this_cpu.strategy(), &self.request);
-        self.mmu().properties().sharing == Sharing::Private || Self { ..*self }.stays_alone()
+        self.is_still_alone()
     }
 
-    fn stays_alone(self) -> bool {
-        self.words(true).all(|(_, others)| others.mask == 0)
+    /// As [`Self::flush_local`] returns it, where this CPU runs the space.
+    #[inline]
+    pub(super) fn is_still_alone(&self) -> bool {
+        self.this_cpu.is_still_alone(self.space)
     }
 
     /// Calls `send` with the CPUs that must act now, without this one if it runs the space. All others
@@ -243,8 +237,11 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
             }
             let running = self.select_targets(word, runs_here);
             if running.mask != 0 {
-                // More CPUs may run it than when `max_ipi_targets` was called.
-                left = left.checked_sub(u64::from(running.count())).ok_or(Broadcast)?;
+                // Without an instruction for it, to count the bits of the mask takes twenty.
+                if most != u64::MAX {
+                    // More CPUs may run it than when `max_ipi_targets` was called.
+                    left = left.checked_sub(u64::from(running.count())).ok_or(Broadcast)?;
+                }
                 send(running);
             }
         }
@@ -332,8 +329,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// Whether CPUs must act that hold entries but do not run the space.
     #[inline]
     fn targets_stale(&self) -> bool {
-        let hardware = self.mmu().properties();
-        self.tables && hardware.walks_outlive_tags || hardware.sharing == Sharing::Shared
+        self.this_cpu.stale_entries_do_harm(self.tables)
     }
 
     /// Whether lazy CPUs must act. No program uses the entries that they hold, but their walkers may read a
@@ -356,9 +352,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     /// Whether walk-cache entries under former tags of the space must be flushed.
     #[inline]
     fn walks_under_older_tags(&self) -> bool {
-        self.tables
-            && self.mmu().properties().walks_outlive_tags
-            && self.space.held_under_older_tags()
+        self.this_cpu.walks_under_older_tags(self.space, self.tables)
     }
 
     /// Flushes everything on every CPU, because the former tags are not recorded. Needed at most once after
@@ -402,7 +396,7 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
             return false;
         }
         // They do not run the space, so entries that are removed now do not come back.
-        let (cpu, everything) = (self.this_cpu.strategy(), super::FlushRanges::everything());
+        let (cpu, everything) = (self.this_cpu.strategy(), FlushRanges::everything());
         T::flush_broadcast(&cpu, self.context, &everything, Wait::Now);
         for (_, others) in self.words(runs_here) {
             if others.mask != 0 {
@@ -521,5 +515,36 @@ impl<'t, P: Platform, T: Tags<P>> Initiator<'_, 't, P, T> {
     #[inline]
     fn mmu(&self) -> &P::Mmu {
         self.this_cpu.mmu()
+    }
+}
+
+impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
+    /// Whether no CPU but `me` holds entries of `space` that must be flushed, walk-cache entries if `tables`.
+    #[inline]
+    pub(super) fn holds_alone(&self, space: &AddressSpace<P>, me: CpuId, tables: bool) -> bool {
+        // In this order: the space is marked stale before a CPU becomes absent.
+        space.residents().none_but(me)
+            && !(self.stale_entries_do_harm(tables)
+                && (space.absent_may_hold_entries() || self.walks_under_older_tags(space, tables)))
+            && !(self.mmu().properties().broadcasts && T::is_pinned(space))
+    }
+
+    /// Whether no other CPU has come that may have taken over entries of `space` before this one flushed them.
+    #[inline]
+    pub(super) fn is_still_alone(&self, space: &AddressSpace<P>) -> bool {
+        self.mmu().properties().sharing == Sharing::Private || space.residents().none_but(self.id())
+    }
+
+    /// Whether entries do harm that a CPU holds which does not run the space.
+    #[inline]
+    fn stale_entries_do_harm(&self, tables: bool) -> bool {
+        let hardware = self.mmu().properties();
+        tables && hardware.walks_outlive_tags || hardware.sharing == Sharing::Shared
+    }
+
+    /// Whether walk-cache entries under former tags of `space` must be flushed.
+    #[inline]
+    fn walks_under_older_tags(&self, space: &AddressSpace<P>, tables: bool) -> bool {
+        tables && self.mmu().properties().walks_outlive_tags && space.held_under_older_tags()
     }
 }

@@ -94,7 +94,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         let mut shootdown = Shootdown::new(self);
         let outcome = self.start_on_all_online(&ranges, &mut shootdown);
         let (targets, rounds) = shootdown.wait(self);
-        self.tlb.platform.observe(Event::Flushed { outcome, targets, rounds });
+        self.observe(Event::Flushed { outcome, targets, rounds });
         Flushed { frames: held.into_frames(), flags: Flags::default() }
     }
 

@@ -3,6 +3,7 @@
 //! | file | concept |
 //! | --- | --- |
 //! | `gather.rs` | the changes to the page tables of one space that are not flushed yet (`mmu_gather`) |
+//! | `page.rs` | one page, without memory, as long as no other CPU must act |
 //! | `initiator.rs` | which CPUs must act: none, this one, some by IPI, all by broadcast |
 //! | `shootdown.rs` | requests to other CPUs, the wait for them, the IPI handler |
 //! | `pending.rs` | flushes that were begun with interrupts off, and are waited for with interrupts on |
@@ -23,6 +24,7 @@ pub(crate) mod gather;
 mod initiator;
 pub(crate) mod kernel;
 mod map;
+mod page;
 mod pending;
 pub(crate) mod shootdown;
 
@@ -42,7 +44,7 @@ use crate::{
     arch::{Mmu, TableChange},
     counts::{Event, Outcome},
     platform::Platform,
-    request::{FlushRanges, FlushRequest, FlushScope},
+    request::FlushRanges,
     space::{AddressSpace, Unfinished},
     tlb::{CurrentCpu, Tags},
 };
@@ -136,38 +138,37 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Returns when what was gathered is flushed.
     #[inline]
     fn complete(&self, changes: &mut Changes<'_, P>, early: bool) {
-        let done = if changes.is_only_a_page() {
-            let (space, page) = (changes.space(), changes.own_ranges());
-            let done = self
-                .flush_everywhere(space, page, (false, early), |initiator| initiator.act_on_page());
-            Self::done(space, done, early)
-        } else {
-            self.complete_with_others(changes, early)
-        };
-        let Done { outcome, targets, rounds } = done;
-        self.tlb.platform.observe(Event::Flushed { outcome, targets, rounds });
+        match changes.only_page() {
+            Some(page) => self.flush_page(changes.space(), page, early),
+            None => self.complete_with_others(changes, early),
+        }
+    }
+
+    #[inline]
+    fn observe_flush(&self, done: &Done) {
+        let &Done { outcome, targets, rounds } = done;
+        self.observe(Event::Flushed { outcome, targets, rounds });
     }
 
     /// As [`Self::complete`], with what other gathers have left.
     #[inline(never)]
-    fn complete_with_others(&self, changes: &mut Changes<'_, P>, early: bool) -> Done {
+    fn complete_with_others(&self, changes: &mut Changes<'_, P>, early: bool) {
         let space = changes.space();
         let ranges = changes.ranges(early);
         if ranges.is_empty() {
-            return Done::by(Outcome::NoCpu);
+            return self.observe_flush(&Done::by(Outcome::NoCpu));
         }
         let tables = ranges.change() == TableChange::FreedTables;
         let done =
             self.flush_everywhere(space, ranges, (tables, early), |initiator| initiator.act());
-        let done = Self::done(space, done, early && !tables);
+        let done = Self::done(space, done.unwrap_or(Done::by(Outcome::NoCpu)), early && !tables);
         changes.complete_others();
-        done
+        self.observe_flush(&done);
     }
 
     /// What was done by a flush of `space`, whose targets may have acknowledged `early`.
     #[inline]
-    fn done(space: &AddressSpace<P>, done: Option<Done>, early: bool) -> Done {
-        let done = done.unwrap_or(Done::by(Outcome::NoCpu));
+    fn done(space: &AddressSpace<P>, done: Done, early: bool) -> Done {
         if early && done.outcome == Outcome::Ipis {
             space.mark_unfinished(Unfinished::Acknowledged);
         }
@@ -186,10 +187,8 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     ) -> Option<R> {
         // First: every walk that starts from now on sees the new tables.
         self.mmu().publish();
-        let generation = space.bump_generation();
+        let generation = space.announce_flush(T::tracks_generations(self.tlb));
         let context = T::context_id(self.tlb, space)?;
-        let scope = FlushScope::AddressSpace { context, first: generation, last: generation };
-        let request = FlushRequest { scope, ranges, early };
-        Some(act(&Initiator { this_cpu: self, space, request, context, tables }))
+        Some(act(&Initiator::new(self, space, (ranges, context, generation), (tables, early))))
     }
 }

@@ -80,7 +80,7 @@ impl<'g, 't, P: Platform, T: Tags<P>, F> PendingFlush<'g, 't, P, T, F> {
             // This CPU may be a target, and has sent itself no IPI.
             this_cpu.handle_ipi();
         }
-        this_cpu.tlb.platform.observe(Event::Flushed { outcome, targets, rounds: 0 });
+        this_cpu.observe(Event::Flushed { outcome, targets, rounds: 0 });
         Self { request, changes, held, flags }
     }
 

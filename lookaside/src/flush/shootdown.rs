@@ -385,6 +385,6 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     }
 
     fn record_served(&self, requests: u64, useful: u64) {
-        self.tlb.platform.observe(Event::Served { requests, useful });
+        self.observe(Event::Served { requests, useful });
     }
 }

@@ -36,6 +36,15 @@ impl FlushRanges {
         Self { ranges: [VaRange::NONE; MAX_RANGES], state: 0 }
     }
 
+    /// One range.
+    #[must_use]
+    #[inline]
+    pub const fn of(range: VaRange) -> Self {
+        let mut ranges = [VaRange::NONE; MAX_RANGES];
+        ranges[0] = range;
+        Self { ranges, state: 1 }
+    }
+
     /// Everything, walk caches too.
     #[must_use]
     pub const fn everything() -> Self {
@@ -148,6 +157,12 @@ impl FlushRanges {
         self.state == 1 && self.ranges[0].pages() == 1
     }
 
+    /// The page, if one page is all.
+    #[inline]
+    pub(crate) fn only_page(&self) -> Option<VaRange> {
+        self.is_one_page().then_some(self.ranges[0])
+    }
+
     /// How many invalidations by address this takes, or `None` if those by tag are cheaper, as far as is known: this CPU
     /// has `mapped` so many pages under the tag.
     #[inline]
@@ -201,7 +216,7 @@ impl FlushRanges {
     }
 
     /// Removes it on this CPU, under `tag`. `mapped` is what it has mapped under the tag, where that is known.
-    #[inline]
+    #[inline(always)] // Out of line, the ranges of a flush of one page would have to be in memory.
     pub(crate) fn flush<P: Platform>(
         &self,
         platform: &P,
@@ -210,8 +225,9 @@ impl FlushRanges {
         mapped: Option<&Mapped>,
     ) {
         if self.is_one_page() {
-            let page = Invalidation::ranges(tag, &self.ranges[..1], TableChange::LastLevel);
-            platform.mmu().flush(errata, page, Scope::Local);
+            let page = [self.ranges[0]]; // Of its own: nothing else of these ranges need be in memory.
+            let entries = Invalidation::ranges(tag, &page, TableChange::LastLevel);
+            platform.mmu().flush(errata, entries, Scope::Local);
         } else {
             self.flush_several(platform, errata, tag, mapped);
         }
@@ -260,7 +276,11 @@ impl FlushRanges {
         scope: Scope,
         mapped: Option<u64>,
     ) -> Invalidation<'_> {
-        match self.operations(mmu, costs, scope, mapped) {
+        if self.is_one_page() {
+            // A page that no operand can name takes the tag with it (`Mmu::flush`).
+            return Invalidation::ranges(tag, &self.ranges[..1], TableChange::LastLevel);
+        }
+        match self.operations_for_several(mmu, costs, scope, mapped) {
             Some(_) => Invalidation::ranges(tag, self.ranges(), self.change()),
             None => Invalidation::Tag(tag),
         }

@@ -15,6 +15,7 @@ use crate::{
     error::Error,
     ids::CpuId,
     platform::Platform,
+    range::VaRange,
     request::{FlushRanges, FlushRequest},
     space::AddressSpace,
     tlb::{AsidScope, Cpu, CurrentCpu, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
@@ -169,7 +170,7 @@ fn is_rare<P: Platform, const SLOTS: usize>(
 mod rare {
     use super::{
         AddressSpace, FlushRequest, HasPerCpuAsids, PerCpuAsids, Platform, StrategyCpu, Switched,
-        Tags,
+        Tags, VaRange,
     };
 
     #[cold]
@@ -178,6 +179,16 @@ mod rare {
         next: &AddressSpace<P>,
     ) -> Switched {
         <PerCpuAsids<SLOTS> as Tags<P, T>>::switch_in(&this_cpu, next)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn flush_page<P: Platform, T: HasPerCpuAsids<P, SLOTS>, const SLOTS: usize>(
+        this_cpu: StrategyCpu<'_, P, T>,
+        (context, generation): (u64, u64),
+        page: VaRange,
+    ) {
+        <PerCpuAsids<SLOTS> as Tags<P, T>>::flush_page(&this_cpu, context, generation, page);
     }
 
     #[cold]
@@ -303,6 +314,20 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
     #[inline]
     fn mapped(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>, pages: u64) {
         chosen!(this_cpu.tlb, mapped(this_cpu, space, pages));
+    }
+
+    #[inline]
+    fn flush_page(
+        this_cpu: &StrategyCpu<'_, P, Self>,
+        context: u64,
+        generation: u64,
+        page: VaRange,
+    ) {
+        if is_rare(this_cpu) {
+            let (this_cpu, name) = (this_cpu.copied(), (context, generation));
+            return rare::flush_page::<P, Self, SLOTS>(this_cpu, name, page);
+        }
+        chosen!(this_cpu.tlb, flush_page(this_cpu, context, generation, page));
     }
 
     fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {

@@ -6,6 +6,7 @@ use crate::{
     error::Error,
     ids::CpuId,
     platform::Platform,
+    range::VaRange,
     request::{FlushRanges, FlushRequest},
     space::AddressSpace,
 };
@@ -93,7 +94,7 @@ impl core::str::FromStr for AsidScope {
 /// * [`Self::context_id`] and [`Self::root_state`] find every CPU that may use entries of a space, as their
 ///   documentation says; [`Self::nmi_uaccess_okay`] and [`Self::local_generation`] claim no more than is
 ///   true.
-/// * [`Self::flush_local`], [`Self::catch_up_with`], [`Self::catch_up`] and [`Self::flush_broadcast`] remove
+/// * [`Self::flush_local`], [`Self::flush_page`], [`Self::catch_up_with`], [`Self::catch_up`] and [`Self::flush_broadcast`] remove
 ///   the entries in question before they return, or have them removed before they can be used again.
 /// * [`Self::switch_in`] loads the root of the space under a tag under which this CPU hits no entry of
 ///   another space and no entry that was revoked.
@@ -189,6 +190,10 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// Does on this CPU a flush that is requested of one space, unless the CPU will do it before it loads
     /// the root again. Returns whether a flush was needed.
     fn flush_local(this_cpu: &StrategyCpu<'_, P, In>, request: &FlushRequest<'_>) -> bool;
+
+    /// As [`Self::flush_local`], of one page and no table, on a CPU that runs the space ([`Self::is_loaded`]): by value,
+    /// because most flushes are this one.
+    fn flush_page(this_cpu: &StrategyCpu<'_, P, In>, context: u64, generation: u64, page: VaRange);
 
     /// This CPU has mapped pages of `space`. An allocator that knows what a CPU holds under a tag counts them: flushes
     /// are chosen by it ([`crate::platform::Costs::by_address_here`]).

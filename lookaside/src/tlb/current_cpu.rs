@@ -4,10 +4,12 @@
 use core::{fmt, marker::PhantomData};
 
 use crate::{
-    arch::{Errata, Held, Mmu, Root, Sharing, Tag},
+    arch::{Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, TableChange, Tag},
+    counts::Event,
     error::Error,
     ids::{CpuId, TlbId},
     platform::Platform,
+    range::VaRange,
     request::RequestQueue,
     residency::Residency,
     space::AddressSpace,
@@ -32,6 +34,12 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         Self { tlb, cpu, stays: PhantomData }
     }
 
+    /// A copy, for functions that are not inlined: see [`StrategyCpu::copied`].
+    #[inline]
+    pub(crate) const fn by_value(&self) -> Self {
+        Self { ..*self }
+    }
+
     /// This CPU, as the ASID allocator may use it.
     #[inline]
     pub(crate) const fn strategy(&self) -> StrategyCpu<'t, P, T> {
@@ -54,6 +62,12 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     pub fn switch(&self, next: &AddressSpace<P>) -> Switched {
         self.must_own(next.tlb);
         T::switch_in(&self.strategy(), next)
+    }
+
+    /// Reports an event of this CPU to the kernel.
+    #[inline]
+    pub(crate) fn observe(&self, event: Event) {
+        self.tlb.platform.observe(self.id(), event);
     }
 
     /// Panics if something is of another [`Tlb`] than this CPU.
@@ -319,6 +333,14 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
         let (root, tag) = self.cpu.loaded();
         // SAFETY: as above; this CPU never left the space as far as others can see.
         unsafe { self.mmu().load(self.cpu.errata(), root, tag, held, sharing) };
+    }
+
+    /// Removes a page, and no table, under a tag.
+    #[inline]
+    pub(crate) fn invalidate_page(&self, tag: Tag, page: VaRange) {
+        let pages = [page];
+        let entries = Invalidation::ranges(tag, &pages, TableChange::LastLevel);
+        self.mmu().flush(self.errata(), entries, Scope::Local);
     }
 
     /// Loads the reserved root; while a foreign root is loaded, at the end of that ([`Tags::restore_root`]).

@@ -145,6 +145,21 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         CurrentCpu::new(self, cpu)
     }
 
+    /// As [`Self::this_cpu`], and `None` in every build if the CPU has no storage or is not online: for a caller that cannot
+    /// promise it, as one in another language.
+    #[must_use]
+    #[inline]
+    pub fn this_cpu_if_online<'c>(
+        &'c self,
+        irqs_off: &'c P::IrqsOff,
+    ) -> Option<CurrentCpu<'c, P, T>> {
+        let _ = irqs_off;
+        debug_assert!(self.platform.irqs_are_off(), "interrupts are on");
+        let id = self.platform.cpu();
+        let cpu = self.cpus.get(id.index())?;
+        self.up.contains(id).then(|| CurrentCpu::new(self, cpu))
+    }
+
     /// Whether a CPU has come up and not gone down since, at some moment. True for ever of the CPU that executes
     /// the call, until it calls [`CurrentCpu::offline`].
     #[must_use]

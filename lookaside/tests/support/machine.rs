@@ -45,6 +45,11 @@ pub(crate) fn start<T: Strategy>(cpus: usize, fake: Fake, tags: T) -> Machine<T>
     tlb
 }
 
+/// The generation of a space after so many flushes: only CPUs with tags of their own need to know.
+pub(crate) fn generations<T: Strategy>(tlb: Machine<T>, flushes: u64) -> u64 {
+    if T::tracks_generations(tlb) { flushes } else { 0 }
+}
+
 pub(crate) fn recent(cpus: usize, fake: Fake) -> ByRecent {
     start(cpus, fake.without_broadcast(), PerCpuAsids::new())
 }

@@ -527,8 +527,9 @@ unsafe impl Platform for Fake {
         }
     }
 
-    fn observe(&self, event: Event) {
-        self.counts[CPU.get() as usize].count(event);
+    fn observe(&self, cpu: CpuId, event: Event) {
+        assert_eq!(cpu.0, CPU.get());
+        self.counts[cpu.index()].count(event);
         self.events.lock().unwrap().push((CPU.get(), event));
     }
 }

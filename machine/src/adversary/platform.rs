@@ -110,7 +110,7 @@ unsafe impl<M: Mmu> lookaside::Platform for Platform<M> {
         &self.costs
     }
 
-    fn observe(&self, event: Event) {
+    fn observe(&self, _: CpuId, event: Event) {
         (self.observer)(event);
     }
 

@@ -65,7 +65,7 @@ unsafe impl<'a, M: Mmu> lookaside::Platform for Platform<'a, M> {
         &self.costs
     }
 
-    fn observe(&self, event: Event) {
+    fn observe(&self, _: CpuId, event: Event) {
         (self.observer)(event);
     }
 

@@ -63,16 +63,22 @@ static inline bool lookaside_is_level_of(int level, unsigned int shift)
 	return level >= 1 && level <= 3 && ARM64_HW_PGTABLE_LEVEL_SHIFT(level) == shift;
 }
 
-static inline void __flush_tlb_range(struct vm_area_struct *vma, unsigned long start, unsigned long end,
-				     unsigned long stride, bool last_level, int tlb_level)
+static inline void lookaside_flush_stride(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned long stride,
+					  bool last_level, int tlb_level)
 {
 	unsigned int shift = __ffs(stride);
 	enum lookaside_kind kind = !last_level				   ? LOOKASIDE_TABLES
 				   : lookaside_is_level_of(tlb_level, shift) ? LOOKASIDE_PAGES
 									   : LOOKASIDE_MIXED;
 
-	lookaside_mm_flush(vma->vm_mm, start, end, shift, kind);
-	mmu_notifier_arch_invalidate_secondary_tlbs(vma->vm_mm, round_down(start, stride), round_up(end, stride));
+	lookaside_mm_flush(mm, start, end, shift, kind);
+	mmu_notifier_arch_invalidate_secondary_tlbs(mm, round_down(start, stride), round_up(end, stride));
+}
+
+static inline void __flush_tlb_range(struct vm_area_struct *vma, unsigned long start, unsigned long end,
+				     unsigned long stride, bool last_level, int tlb_level)
+{
+	lookaside_flush_stride(vma->vm_mm, start, end, stride, last_level, tlb_level);
 }
 
 /* Tables may have moved (mremap) or become a huge page. */

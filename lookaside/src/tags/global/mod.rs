@@ -82,6 +82,7 @@ use crate::{
     error::Error,
     ids::CpuId,
     platform::Platform,
+    range::VaRange,
     request::{FlushRanges, FlushRequest, FlushScope},
     space::AddressSpace,
     tlb::{Cpu, CurrentCpu, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
@@ -478,6 +479,16 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
             }
         }
         true
+    }
+
+    #[inline]
+    fn flush_page(this_cpu: &StrategyCpu<'_, P, T>, context: u64, _: u64, page: VaRange) {
+        let tag = Cookie(context).tag();
+        if tag == LAST_TAG {
+            this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
+        } else {
+            this_cpu.invalidate_page(tag, page);
+        }
     }
 
     fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, T>) {

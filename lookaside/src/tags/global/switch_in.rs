@@ -141,7 +141,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // Entries that this CPU holds were revoked while it was lazy. Lazy mode has ended before this
         // flush, so the flush covers everything that was revoked without an IPI.
         this_cpu.mmu().flush(this_cpu.errata(), Invalidation::Tag(this_cpu.tag()), Scope::Local);
-        this_cpu.tlb.platform.observe(Event::CaughtUp);
+        this_cpu.observe(Event::CaughtUp);
         Switched::CaughtUp
     }
 
@@ -259,7 +259,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // The order of the writes to this word decides. If this one comes before that of a rollover, the
         // rollover reads `cookie` and reserves its tag; if not, this fails.
         //
-        // ORDER O-ADOPT (pairs with O-SEES, O-PASSES, O-PASSED): before this CPU reads its residency, and
+        // ORDER O-ADOPT (pairs with O-SEES, O-PASSES, O-PASSED, F-ANNOUNCE): before this CPU reads its residency, and
         // after the record of what its register named before, and after what its user code did in the space
         // that it leaves.
         T::global_cpu(this_cpu.cpu)

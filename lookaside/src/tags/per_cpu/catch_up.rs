@@ -12,14 +12,45 @@
 //! space (Linux: `leave_mm`): then it gets no IPI for the next flush, and if it switches back to the space it
 //! flushes what it has missed.
 
-use super::{DROPPED, HasPerCpuAsids, LAZY, PerCpuAsidsCpu, SWITCHING, id_of, running};
+use super::{
+    DROPPED, HasPerCpuAsids, LAZY, PerCpuAsids, PerCpuAsidsCpu, Replacement, SWITCHING, id_of,
+    running,
+};
 use crate::{
-    arch::{Invalidation, Mmu, Scope, TableChange},
+    arch::{Invalidation, Mmu, Scope, TableChange, Tag},
     platform::Platform,
-    request::{ReceivedRequest, RequestQueue},
+    request::{Mapped, ReceivedRequest, RequestQueue},
     tlb::StrategyCpu,
     word::{Ordering, Word},
 };
+
+impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
+    /// Does a flush of the generations from `first` to `last` of the space in a slot, by `flush`, which is given what was
+    /// mapped under the tag; or, where flushes before it were missed, whose ranges are not known here, of the whole tag.
+    /// Returns whether it was needed.
+    #[inline]
+    pub(super) fn flush_generations<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
+        this_cpu: &StrategyCpu<'_, P, T>,
+        (slot, tag): (usize, Tag),
+        (first, last): (u64, u64),
+        flush: impl FnOnce(&Mapped),
+    ) -> bool {
+        let cpu = T::per_cpu(this_cpu.cpu);
+        let done = cpu.slots.flushed_up_to(slot);
+        if done >= last {
+            return false;
+        }
+        if done + 1 >= first {
+            flush(&cpu.mapped[slot]);
+        } else {
+            this_cpu.mmu().flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local);
+            cpu.mapped[slot].set(0);
+        }
+        // Recorded after the flush: what is recorded was flushed.
+        cpu.slots.set_flushed_up_to(slot, last);
+        true
+    }
+}
 
 impl<W: Word, const SLOTS: usize> PerCpuAsidsCpu<W, SLOTS> {
     /// As an initiator: the generation of the space with this context id up to which this CPU has flushed;

@@ -41,6 +41,7 @@ use crate::{
     error::Error,
     ids::CpuId,
     platform::Platform,
+    range::VaRange,
     request::{FlushRanges, FlushRequest, FlushScope, Mapped},
     space::AddressSpace,
     tlb::{Cpu, CurrentCpu, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
@@ -246,13 +247,13 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     #[inline(always)] // Out of line, each caller writes the request to memory.
     fn flush_local(this_cpu: &StrategyCpu<'_, P, T>, request: &FlushRequest<'_>) -> bool {
         let FlushScope::AddressSpace { context, first, last } = request.scope else { return false };
-        let (mmu, slots) = (this_cpu.mmu(), &*T::per_cpu(this_cpu.cpu).slots);
+        let slots = &*T::per_cpu(this_cpu.cpu).slots;
         let tables = request.ranges.change() == TableChange::FreedTables;
         // Relaxed: this CPU's own word.
         let (slot, tag) =
             if id_of(T::per_cpu(this_cpu.cpu).active.load(Ordering::Relaxed)) == context {
                 (slots.current(), this_cpu.tag())
-            } else if tables && mmu.properties().walks_outlive_tags {
+            } else if tables && this_cpu.mmu().properties().walks_outlive_tags {
                 match slots.holding(running(context)) {
                     Some(slot) => (slot, tag_of(slot)),
                     None => return false,
@@ -260,21 +261,17 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
             } else {
                 return false;
             };
-        let done = slots.flushed_up_to(slot);
-        if done >= last {
-            return false;
-        }
-        if done + 1 >= first {
-            let mapped = Some(&T::per_cpu(this_cpu.cpu).mapped[slot]);
-            request.ranges.flush(&this_cpu.tlb.platform, this_cpu.errata(), tag, mapped);
-        } else {
-            // Flushes were missed in between, of ranges that are not known here.
-            mmu.flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local);
-            T::per_cpu(this_cpu.cpu).mapped[slot].set(0);
-        }
-        // Recorded after the flush: what is recorded was flushed.
-        slots.set_flushed_up_to(slot, last);
-        true
+        Self::flush_generations(this_cpu, (slot, tag), (first, last), |mapped| {
+            request.ranges.flush(&this_cpu.tlb.platform, this_cpu.errata(), tag, Some(mapped));
+        })
+    }
+
+    #[inline]
+    fn flush_page(this_cpu: &StrategyCpu<'_, P, T>, _: u64, generation: u64, page: VaRange) {
+        let (slot, tag) = (T::per_cpu(this_cpu.cpu).slots.current(), this_cpu.tag());
+        Self::flush_generations(this_cpu, (slot, tag), (generation, generation), |_| {
+            this_cpu.invalidate_page(tag, page);
+        });
     }
 
     fn local_generation(tlb: &Tlb<'_, P, T>, cpu: CpuId, context: u64, lazily: bool) -> u64 {

@@ -110,7 +110,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         if known.is_none() {
             return Switched::Fresh;
         }
-        this_cpu.tlb.platform.observe(Event::CaughtUp);
+        this_cpu.observe(Event::CaughtUp);
         Switched::Flushed
     }
 
@@ -169,7 +169,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
             }
         }
         slots.set_flushed_up_to(slot, generation);
-        this_cpu.tlb.platform.observe(Event::CaughtUp);
+        this_cpu.observe(Event::CaughtUp);
         Switched::CaughtUp
     }
 }

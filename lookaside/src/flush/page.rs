@@ -1,0 +1,78 @@
+//! The flush of one page, which most flushes are: in registers, as long as no other CPU must act.
+
+use super::initiator::{Done, Initiator};
+use crate::{
+    arch::Mmu,
+    counts::Outcome,
+    platform::Platform,
+    range::VaRange,
+    request::FlushRanges,
+    space::AddressSpace,
+    tlb::{CurrentCpu, Tags},
+};
+
+impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
+    /// Removes a page, and no table, from every CPU. The page tables were changed before. Its targets need only
+    /// acknowledge if it is `early`.
+    #[inline(always)] // Each of its two callers is called, and most flushes end here.
+    pub(super) fn flush_page(&self, space: &AddressSpace<P>, page: VaRange, early: bool) {
+        // First: every walk that starts from now on sees the new tables.
+        self.mmu().publish();
+        let generation = space.announce_flush(T::tracks_generations(self.tlb));
+        let Some(context) = T::context_id(self.tlb, space) else {
+            return self.observe_flush(&Done::by(Outcome::NoCpu));
+        };
+        let runs_here = T::is_loaded(self, context);
+        if !runs_here || !self.holds_alone(space, self.id(), false) {
+            return self.by_value().flush_page_elsewhere(
+                space,
+                page,
+                (context, generation),
+                runs_here,
+                early,
+            );
+        }
+        // Nothing is cheaper than to remove one page, so that no costs are compared.
+        T::flush_page(&self.strategy(), context, generation, page);
+        if self.is_still_alone(space) {
+            self.observe_flush(&Done::by(Outcome::Local));
+        } else {
+            self.by_value().broadcast_page(space, page, (context, generation));
+        }
+    }
+
+    /// Where other CPUs may have to act, or this one has not loaded the root of the space.
+    #[inline(never)]
+    fn flush_page_elsewhere(
+        self,
+        space: &AddressSpace<P>,
+        page: VaRange,
+        (context, generation): (u64, u64),
+        runs_here: bool,
+        early: bool,
+    ) {
+        let ranges = FlushRanges::of(page);
+        let asked = (&ranges, context, generation);
+        let initiator = Initiator::new(&self, space, asked, (false, early));
+        let done = if !runs_here && initiator.is_alone(false) {
+            Done::by(Outcome::NoCpu)
+        } else {
+            initiator.act_with_others(runs_here)
+        };
+        self.observe_flush(&Self::done(space, done, early));
+    }
+
+    /// Where a CPU has come, and may have taken over the entry, while this one removed it.
+    #[cold]
+    fn broadcast_page(
+        self,
+        space: &AddressSpace<P>,
+        page: VaRange,
+        (context, generation): (u64, u64),
+    ) {
+        let ranges = FlushRanges::of(page);
+        let asked = (&ranges, context, generation);
+        let initiator = Initiator::new(&self, space, asked, (false, false));
+        self.observe_flush(&initiator.broadcast_to_newcomers());
+    }
+}
