@@ -46,6 +46,10 @@ pub(super) enum Reach {
     OneActive,
 }
 
+/// A word in a cache line of its own.
+#[repr(align(64))]
+struct Line(Word);
+
 /// A space begins a cache line, as one from a kernel's slab does.
 #[repr(align(64))]
 struct Space<'a> {
@@ -55,6 +59,9 @@ struct Space<'a> {
     active: Word,
     /// How many threads it has.
     users: Word,
+    /// How many gathers are under way (`tlb_flush_pending`: "mm: migrate: prevent racy access to tlb_flush_pending",
+    /// 2017). On Arm64 it lies in another line of `mm_struct` than the ASID.
+    gathers: Line,
     root: Cell<u64>,
     stale: Stale<'a>,
 }
@@ -64,6 +71,7 @@ impl Record for Space<'_> {
         self.id.store(0, Relaxed);
         self.active.store(0, Relaxed);
         self.users.store(1, Relaxed);
+        self.gathers.0.store(0, Relaxed);
         self.root.set(root);
         self.stale.clear();
     }
@@ -93,6 +101,7 @@ pub(super) fn build(place: Place<'_>, reach: Reach) -> Result<Box<dyn Strategy +
             id: Word::ZERO,
             active: Word::ZERO,
             users: Word::ZERO,
+            gathers: Line(Word::ZERO),
             root: Cell::new(0),
             stale: Stale::new(arena),
         }
@@ -228,6 +237,7 @@ impl Strategy for Linux<'_> {
                 return;
             };
             let space = self.spaces.get(id);
+            let _ = space.gathers.0.fetch_add(1, Relaxed);
             let place = self.classify(id, space);
             // A space that never ran has no entries; stock Linux broadcasts tag 0 all the same.
             let tag = asids::tag(&space.id).unwrap_or(Tag::RESERVED);
@@ -236,6 +246,7 @@ impl Strategy for Linux<'_> {
                 Where::CurrentCpu => flush_here(&self.mmu, tag, flush, PAGES),
                 Where::Everywhere => flush_broadcast(&self.mmu, tag, flush, PAGES),
             }
+            let _ = space.gathers.0.fetch_add(1_u64.wrapping_neg(), Relaxed);
         });
     }
 
