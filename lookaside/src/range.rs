@@ -1,6 +1,6 @@
 //! Ranges of virtual addresses, checked once at construction so that the code that plans flushes need not.
 
-use core::fmt;
+use core::{fmt, ops::Range};
 
 use crate::error::Error;
 
@@ -59,6 +59,28 @@ impl VaRange {
             return Err(Error::RangeOverflow { start, bytes });
         }
         Ok(Self { start_and_shift: start | page_shift as u64, pages: bytes >> page_shift })
+    }
+
+    /// The pages of 4 KiB that contain `addresses`; `None` if these are empty.
+    ///
+    /// # Panics
+    ///
+    /// If that is every page there is: no range names all 2^64 bytes.
+    #[must_use]
+    #[track_caller]
+    pub const fn covering(addresses: Range<u64>) -> Option<Self> {
+        if addresses.start >= addresses.end {
+            return None;
+        }
+        let (first, last) = (addresses.start >> 12, (addresses.end - 1) >> 12);
+        assert!(last - first < u64::MAX >> 12, "a range of all 2^64 bytes");
+        Some(Self { start_and_shift: first << 12 | 12, pages: last - first + 1 })
+    }
+
+    /// The page of 4 KiB that contains `address`.
+    #[must_use]
+    pub const fn page(address: u64) -> Self {
+        Self { start_and_shift: address & !NOT_ADDRESS | 12, pages: 1 }
     }
 
     /// The range in two words.
@@ -130,5 +152,40 @@ impl fmt::Debug for VaRange {
         let (start, pages, shift) = (self.start(), self.pages, self.page_shift());
         let mixed = if self.is_uniform() { "" } else { " and more" };
         write!(f, "{pages} pages of 2^{shift} bytes{mixed} at {start:#x}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_covered_by_whole_pages() {
+        let covered = |addresses| VaRange::covering(addresses);
+        let pages = |start, bytes| VaRange::new(start, bytes, 12).ok();
+        assert_eq!(covered(0x1000..0x3000), pages(0x1000, 0x2000));
+        assert_eq!(covered(0x1fff..0x2001), pages(0x1000, 0x2000));
+        assert_eq!(covered(0x1001..0x1002), pages(0x1000, 0x1000));
+        assert_eq!(covered(u64::MAX - 1..u64::MAX), pages(!0xfff, 0x1000));
+        assert_eq!(covered(0x1000..u64::MAX).map(|range| range.last()), Some(u64::MAX));
+    }
+
+    #[test]
+    #[should_panic(expected = "all 2^64 bytes")]
+    fn no_range_names_every_address() {
+        _ = VaRange::covering(0xfff..u64::MAX);
+    }
+
+    #[test]
+    fn no_addresses_are_covered_by_none() {
+        assert_eq!(VaRange::covering(0x1000..0x1000), None);
+        assert_eq!(VaRange::covering(Range { start: 0x2000, end: 0x1000 }), None);
+    }
+
+    #[test]
+    fn an_address_is_in_its_page() {
+        for address in [0, 0xfff, 0x7123, u64::MAX] {
+            assert_eq!(VaRange::new(address & !0xfff, 0x1000, 12), Ok(VaRange::page(address)));
+        }
     }
 }

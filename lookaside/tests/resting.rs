@@ -88,3 +88,26 @@ fn a_fault_that_the_tables_no_longer_ask_for_is_spurious_and_forgotten_by_who_ru
     check(epochs(CPUS, Fake::new(CPUS, 16)));
     check(epochs(CPUS, Fake::new(CPUS, 16).with_faults_that_forget()));
 }
+
+#[test]
+fn a_page_fault_of_riscv_is_read_from_its_registers_and_the_entry() {
+    const LOAD: u64 = 13;
+    const STORE: u64 = 15;
+    const USER_READ: u64 = 0b1_0011;
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 0, &a);
+        tlb.platform().forget_logs();
+        let tag = this_cpu(tlb).tag().0;
+        let fault = |scause, entry| {
+            let spurious = this_cpu(tlb).spurious_riscv_fault(&a, scause, 0x5678, entry);
+            (spurious, tlb.platform().log(0))
+        };
+        assert_eq!(fault(LOAD, 0), (false, vec![]), "nothing is mapped");
+        assert_eq!(fault(STORE, USER_READ), (false, vec![]), "the entry does not allow it");
+        assert_eq!(fault(8, USER_READ), (false, vec![]), "a system call");
+        assert_eq!(fault(LOAD, USER_READ), (true, vec![Op::FlushRange(tag, 0x5000, 1)]));
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+}

@@ -59,12 +59,21 @@ pub struct Config {
 
 impl Config {
     /// A kernel under SBI firmware that relies on no extension and runs on the tables of the space. Others change
-    /// fields of this.
+    /// fields of this. Without SBI firmware, [`Self::remote`] is [`Remote::Interrupts`]: an `ECALL` from supervisor mode has
+    /// nobody to answer it.
     #[must_use]
     pub const fn new(mode: Mode, reserved_root: u64) -> Self {
         let (relies_on, reserved) = (Extensions::NONE, Root::new(reserved_root));
         let (tables, remote) = (Tables::One, Remote::Sbi);
         Self { mode, relies_on, reserved, tables, remote }
+    }
+
+    /// A kernel that has a root of its own, and a trampoline to user mode, and needs no SBI firmware, as xv6 does:
+    /// [`Tables::Separate`], [`Remote::Interrupts`]. It relies on no extension.
+    #[must_use]
+    pub const fn separate(mode: Mode, kernel_root: u64) -> Self {
+        let (tables, remote) = (Tables::Separate, Remote::Interrupts);
+        Self { tables, remote, ..Self::new(mode, kernel_root) }
     }
 }
 

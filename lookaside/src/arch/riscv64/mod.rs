@@ -109,6 +109,7 @@
 //! * RISC-V Supervisor Binary Interface Specification: "Binary Encoding", "RFENCE Extension".
 //! * Device tree bindings `riscv/cpus.yaml` and `riscv/extensions.yaml`.
 
+pub mod clint;
 mod costs;
 mod features;
 pub mod fence;
