@@ -36,6 +36,11 @@ impl Architecture {
                 included: "#include \"tlbflush.c\"",
                 only_there: &["arch_tlbflush_unmap_batch"],
             },
+            Self::X86_64 => Renaming {
+                file: "linux/kernel/x86_64.c",
+                included: "#include \"tlb.c\"",
+                only_there: &["arch_tlbflush_unmap_batch", "arch_tlbbatch_flush"],
+            },
         }
     }
 }
