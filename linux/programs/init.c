@@ -254,6 +254,7 @@ int main(int arguments, char **argument)
 			printf("LOOKASIDE %s\n", line);
 	printf("DONE\n");
 	fflush(stdout);
+	tcdrain(1); /* a reset does not wait for what a slow console still holds */
 	/* A PC without ACPI cannot be switched off, and the emulator ends at a reset, too. */
 #if defined(__x86_64__)
 	reboot(RB_AUTOBOOT);
