@@ -47,8 +47,12 @@ static bool is_dropped(enum drop kind)
 
 int lookaside_mm_init(struct mm_struct *mm)
 {
-	int error = lookaside_space_init(&mm->context.lookaside, virt_to_phys(mm->pgd), 0);
+	int error = lookaside_space_init(&mm->context.lookaside, virt_to_phys(mm->pgd),
+					 lookaside_arch_user_root(mm));
 
+	/* Text patching's on x86; if the library is to run such an mm, that is refused. */
+	if (error == LOOKASIDE_ENOTREADY)
+		return 0;
 	if (error)
 		pr_err("lookaside: a new mm: %s\n", lookaside_strerror(error));
 	return error ? -EAGAIN : 0;
@@ -67,6 +71,11 @@ void lookaside_mm_end(struct mm_struct *mm)
 }
 
 /* -- The scheduler ------------------------------------------------------------------------------------------------- */
+
+bool lookaside_mm_takes_part(void)
+{
+	return __this_cpu_read(takes_part);
+}
 
 /* A CPU that goes down was parked when it left the library. */
 static __always_inline void leave(int (*how)(void), bool lazy, const char *what)
@@ -325,13 +334,13 @@ static void __init boot_on_first_cpu(void *unused)
 }
 
 /* After the last CPU of the boot is up and capabilities are final; before the first mm. Linux has no state for us among those
- * of CPUs that are starting, and does not need this one here. */
+ * of CPUs that are starting, and needs this one on none of our architectures. */
 static int __init boot(void)
 {
 	int error = smp_call_function_single(0, boot_on_first_cpu, NULL, 1);
 
 	if (!error)
-		error = cpuhp_setup_state(CPUHP_AP_PERF_X86_STARTING, "lookaside", online, offline);
+		error = cpuhp_setup_state(CPUHP_AP_PERF_XTENSA_STARTING, "lookaside", online, offline);
 	if (error)
 		panic("lookaside: CPUs cannot be brought up: %d", error);
 	ready = true;

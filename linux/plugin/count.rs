@@ -2,13 +2,14 @@
 //! A plugin of QEMU that counts between two marks of a program: the instructions of the CPU that the program runs on, and what all CPUs
 //! execute of TLB invalidations, barriers and writes of root registers.
 //!
-//! A mark is an instruction without effect: `movk xzr, #n` on AArch64, `lui zero, n` on RISC-V. One file, without dependencies,
-//! compiled by `rustc --crate-type cdylib`. Source of the interface: "QEMU TCG Plugins", section "Plugin API", of QEMU 7.2 and 10.0.
+//! A mark is an instruction without effect: `movk xzr, #n` on AArch64, `lui zero, n` on RISC-V, `nop n(%rax)` on x86-64. One file,
+//! without dependencies, compiled by `rustc --crate-type cdylib`. Source of the interface: "QEMU TCG Plugins", section "Plugin API", of QEMU 7.2 and 10.0.
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
     fs::File,
     io::Write as _,
+    ptr,
     sync::{
         Mutex, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -42,6 +43,7 @@ unsafe extern "C" {
         data: *mut c_void,
     );
     fn qemu_plugin_tb_n_insns(block: *const c_void) -> usize;
+    fn qemu_plugin_insn_size(instruction: *const c_void) -> usize;
     fn qemu_plugin_tb_get_insn(block: *const c_void, at: usize) -> *mut c_void;
     /// Until version 2 it has one parameter and returns where the bytes are; then it copies them.
     fn qemu_plugin_insn_data(instruction: *const c_void, to: *mut c_void, most: usize) -> usize;
@@ -53,12 +55,15 @@ pub struct Info {
     target: *const c_char,
 }
 
-/// What is counted beside instructions, in the order of the output. RISC-V has no broadcasts: there `local` are fences of the
-/// hart that the program runs on and `broadcast` those of others, in their firmware too; and `traps` are returns of the
-/// others from firmware, where their IPIs and timers arrive. Everything else is of all CPUs.
+/// What is counted beside instructions, in the order of the output. RISC-V and x86-64 have no broadcasts: there `local` are
+/// flushes of the CPU that the program runs on and `broadcast` those of others, on RISC-V in their firmware too. `traps` are
+/// returns of other harts from firmware, where their IPIs and timers arrive. `root0` are writes of `TTBR0`, `satp` and `CR3`, which
+/// without PCIDs is a flush, too, and `root1` those of `TTBR1` and `CR4`. Everything else is of all CPUs.
 const EVENTS: [&str; 7] = ["local", "broadcast", "dsb", "isb", "root0", "root1", "traps"];
 const LOCAL: usize = 0;
 const BROADCAST: usize = 1;
+const ROOT0: usize = 4;
+const ROOT1: usize = 5;
 const TRAPS: usize = 6;
 const BEGIN: usize = 100;
 const END: usize = 101;
@@ -70,7 +75,24 @@ static COUNTS: [[AtomicU64; EVENTS.len()]; CPUS] =
 /// At the last mark that began something: the counts, and the instructions of that CPU.
 static BEGUN: Mutex<([u64; EVENTS.len()], u64)> = Mutex::new(([0; EVENTS.len()], 0));
 static OUTPUT: OnceLock<Mutex<File>> = OnceLock::new();
-static IS_ARM: OnceLock<bool> = OnceLock::new();
+static ARCHITECTURE: OnceLock<Architecture> = OnceLock::new();
+
+#[derive(Clone, Copy, PartialEq)]
+enum Architecture {
+    Arm,
+    Riscv,
+    X86,
+}
+
+/// Of the emulator, as it says when it loads the plugin.
+fn architecture() -> Architecture {
+    *ARCHITECTURE.get().unwrap_or(&Architecture::Arm)
+}
+
+/// The most bytes of an instruction that are looked at: one of x86-64 has 15 at most.
+const BYTES: usize = 15;
+/// The first byte of a `nop` with an operand of 32 bits, and its second and third.
+const NOP: [u8; 3] = [0x0f, 0x1f, 0x80];
 
 fn arm(code: u32) -> Option<usize> {
     match code {
@@ -100,6 +122,30 @@ fn riscv(code: u32) -> Option<usize> {
     }
 }
 
+/// Prefixes, then an opcode of two or three bytes, then ModRM: whether its operand is in memory, and a register's number.
+fn x86(code: &[u8]) -> Option<usize> {
+    if let Some(operand) = code.strip_prefix(&NOP) {
+        return match *operand {
+            [0x01, 0x4c, 0, 0] => Some(BEGIN),
+            [0x02, 0x4c, 0, 0] => Some(END),
+            _ => None,
+        };
+    }
+    let is_prefix =
+        |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67);
+    let is_memory = |modrm: u8| modrm < 0xc0;
+    let register = |modrm: u8| modrm >> 3 & 7;
+    match code[code.iter().position(|byte| !is_prefix(byte))?..] {
+        // INVLPG, INVPCID.
+        [0x0f, 0x01, modrm, ..] if is_memory(modrm) && register(modrm) == 7 => Some(LOCAL),
+        [0x0f, 0x38, 0x82, ..] => Some(LOCAL),
+        // MOV to a control register.
+        [0x0f, 0x22, modrm] if register(modrm) == 3 => Some(ROOT0),
+        [0x0f, 0x22, modrm] if register(modrm) == 4 => Some(ROOT1),
+        _ => None,
+    }
+}
+
 extern "C" fn on_block_executed(cpu: c_uint, instructions: *mut c_void) {
     INSTRUCTIONS[cpu as usize % CPUS].fetch_add(instructions as u64, Relaxed);
 }
@@ -113,10 +159,16 @@ fn counted_by(cpu: usize) -> [u64; EVENTS.len()] {
     let others = |other: usize| other != cpu;
     let mut now = core::array::from_fn(|event| sum(event, &|_| true));
     now[TRAPS] = sum(TRAPS, &others);
-    if !*IS_ARM.get().unwrap_or(&true) {
-        now[BROADCAST] = sum(LOCAL, &others);
-        now[LOCAL] = sum(LOCAL, &|other| other == cpu);
-    }
+    let flushes: &[usize] = match architecture() {
+        Architecture::Arm => return now,
+        Architecture::Riscv => &[LOCAL],
+        Architecture::X86 => &[LOCAL, ROOT0],
+    };
+    let flushed = |is_counted: &dyn Fn(usize) -> bool| {
+        flushes.iter().map(|event| sum(*event, is_counted)).sum()
+    };
+    now[BROADCAST] = flushed(&others);
+    now[LOCAL] = flushed(&|other| other == cpu);
     now
 }
 
@@ -149,8 +201,13 @@ extern "C" fn on_translation(_: u64, block: *mut c_void) {
         qemu_plugin_register_vcpu_tb_exec_cb(block, on_block_executed, 0, length as *mut c_void);
         for at in 0..length {
             let instruction = qemu_plugin_tb_get_insn(block, at);
-            let code = u32::from_le_bytes(bytes(instruction));
-            let event = if *IS_ARM.get().unwrap_or(&true) { arm(code) } else { riscv(code) };
+            let (bytes, length) = bytes(instruction);
+            let code = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            let event = match architecture() {
+                Architecture::Arm => arm(code),
+                Architecture::Riscv => riscv(code),
+                Architecture::X86 => x86(&bytes[..length]),
+            };
             if let Some(event) = event {
                 qemu_plugin_register_vcpu_insn_exec_cb(
                     instruction,
@@ -163,20 +220,22 @@ extern "C" fn on_translation(_: u64, block: *mut c_void) {
     }
 }
 
-/// The first four bytes of an instruction; of a compressed one, what lies after it may follow.
+/// The bytes of an instruction, and how many they are; a compressed one of RISC-V has two, and zeros follow.
 ///
 /// # Safety
 ///
 /// The instruction is QEMU's, in a callback of translation.
-unsafe fn bytes(instruction: *const c_void) -> [u8; 4] {
-    let mut code = [0u8; 4];
-    // SAFETY: the place has room for four bytes; version 1 ignores it.
-    let found = unsafe { qemu_plugin_insn_data(instruction, code.as_mut_ptr().cast(), 4) };
+unsafe fn bytes(instruction: *const c_void) -> ([u8; BYTES], usize) {
+    let mut code = [0u8; BYTES];
+    // SAFETY: it is an instruction.
+    let length = unsafe { qemu_plugin_insn_size(instruction) }.min(BYTES);
+    // SAFETY: the place has room for them; version 1 ignores it.
+    let found = unsafe { qemu_plugin_insn_data(instruction, code.as_mut_ptr().cast(), length) };
     if VERSION < 3 {
-        // SAFETY: the bytes of the instruction lie there, in an array that QEMU makes at least four bytes long.
-        code = unsafe { *(found as *const [u8; 4]) };
+        // SAFETY: the bytes of the instruction lie there.
+        unsafe { ptr::copy_nonoverlapping(found as *const u8, code.as_mut_ptr(), length) };
     }
-    code
+    (code, length)
 }
 
 /// Called by QEMU, with `out=FILE`.
@@ -193,7 +252,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
 ) -> c_int {
     // SAFETY: QEMU passes them.
     let target = unsafe { CStr::from_ptr((*info).target) };
-    let _ = IS_ARM.set(target.to_bytes() == b"aarch64");
+    let _ = ARCHITECTURE.set(match target.to_bytes() {
+        b"aarch64" => Architecture::Arm,
+        b"riscv64" => Architecture::Riscv,
+        b"x86_64" => Architecture::X86,
+        _ => return 1,
+    });
     for at in 0..arguments as usize {
         // SAFETY: as above.
         let text = unsafe { CStr::from_ptr(*argument.add(at)) }.to_string_lossy();

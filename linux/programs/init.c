@@ -158,6 +158,8 @@ static void hotplug(unsigned times)
 #define MARK(number) asm volatile("movk xzr, %0" ::"i"(number) : "memory")
 #elif defined(__riscv)
 #define MARK(number) asm volatile("lui x0, %0" ::"i"(number) : "memory")
+#elif defined(__x86_64__)
+#define MARK(number) asm volatile("nopl %c0(%%rax)" ::"i"(number) : "memory")
 #else
 #define MARK(number) ((void)0) /* compiled only to be checked */
 #endif
@@ -252,6 +254,11 @@ int main(int arguments, char **argument)
 			printf("LOOKASIDE %s\n", line);
 	printf("DONE\n");
 	fflush(stdout);
+	tcdrain(1); /* a reset does not wait for what a slow console still holds */
+	/* A PC without ACPI cannot be switched off, and the emulator ends at a reset, too. */
+#if defined(__x86_64__)
+	reboot(RB_AUTOBOOT);
+#endif
 	reboot(RB_POWER_OFF);
 	return 0;
 }

@@ -28,6 +28,7 @@
 #include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define PAGE 4096ul

@@ -190,7 +190,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         cargo(workspace, &["test", "--workspace"].into_iter().chain(others).collect::<Vec<_>>())
     });
     c_steps(gate, workspace, bare);
-    // Linux itself takes ten minutes of two processors to build: `cargo xtask linux arm64|riscv64 --tests`.
+    // Linux itself takes ten minutes of two processors to build: `cargo xtask linux arm64|riscv64|x86_64 --tests`.
     gate.step("linux, overlay", || {
         if !capi::is_compiler_here() {
             return Ok(Outcome::Skipped("there is no compiler of C"));

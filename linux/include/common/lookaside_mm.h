@@ -11,12 +11,13 @@
 
 struct mm_struct;
 
-/* fork and exec, after the root table is there; and the last mmdrop. */
+/* fork and exec, after the root table is there; and the last mmdrop. An mm that is made before the library runs gets no space. */
 int lookaside_mm_init(struct mm_struct *mm);
 void lookaside_mm_end(struct mm_struct *mm);
 
 /* The scheduler: enter_lazy_tlb, and a switch to init_mm. A switch to a user's mm is the architecture's, around
  * lookaside_mm_switch, which returns what lookaside_switch does. */
+bool lookaside_mm_takes_part(void); /* whether this CPU is online for the library; preemption is off */
 void lookaside_mm_lazy(void);
 void lookaside_mm_park(void);
 int lookaside_mm_switch(struct mm_struct *mm);

@@ -8,6 +8,12 @@
 #include <linux/cpumask.h>
 #include <linux/mm_types.h>
 
+/* The root of user mode's own tables: there are none. */
+static inline phys_addr_t lookaside_arch_user_root(struct mm_struct *mm)
+{
+	return 0;
+}
+
 /* Whether a flush may have to wait for interrupts of other CPUs. A hint: if it is wrong, the wait is with interrupts off. */
 static inline bool lookaside_arch_waits(struct mm_struct *mm)
 {

@@ -41,6 +41,15 @@ impl Architecture {
         match self {
             Self::Arm64 => capi::Target::Aarch64,
             Self::Riscv64 => capi::Target::Riscv64,
+            Self::X86_64 => capi::Target::X86_64,
+        }
+    }
+
+    /// What is booted: the target of `make`, in `arch/…/boot`.
+    const fn image(self) -> &'static str {
+        match self {
+            Self::Arm64 | Self::Riscv64 => "Image",
+            Self::X86_64 => "bzImage",
         }
     }
 }
@@ -55,7 +64,7 @@ pub(super) fn kernel(
     let (linux, name) = (architecture.linux(), architecture.name());
     let folder = workspace.target().join("linux").join(format!("{name}-{}", kind.name()));
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
-    let image = folder.join("arch").join(linux).join("boot/Image");
+    let image = folder.join("arch").join(linux).join("boot").join(architecture.image());
     let mut make = make(workspace, source, architecture, &folder);
     let mut contents = config(workspace, name)?;
     contents.push_str(&read(&source.join("Makefile"))?);
@@ -93,7 +102,7 @@ pub(super) fn kernel(
     configure(workspace, source, architecture, &folder)?;
     println!("linux: building {}: this takes minutes", image.display());
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    process::run(make.arg(format!("-j{cpus}")).arg("Image"))?;
+    process::run(make.arg(format!("-j{cpus}")).arg(architecture.image()))?;
     write(&built, &key)?;
     Ok(image)
 }

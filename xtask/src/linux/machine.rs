@@ -71,12 +71,13 @@ impl Drop for Running {
 pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
     let Boot { options, kind, image, initramfs } = *boot;
     let mut command = Command::new(options.architecture.qemu());
-    let model = match options.architecture {
-        Architecture::Arm64 => "max",
-        Architecture::Riscv64 => "rv64",
+    let (machine, model) = match options.architecture {
+        Architecture::Arm64 => ("virt", "max"),
+        Architecture::Riscv64 => ("virt", "rv64"),
+        Architecture::X86_64 => ("pc", "max"),
     };
     command
-        .args(["-machine", "virt", "-cpu", model, "-m", "1G", "-smp", &options.cpus.to_string()])
+        .args(["-machine", machine, "-cpu", model, "-m", "1G", "-smp", &options.cpus.to_string()])
         .args(["-accel", "tcg,thread=multi", "-nic", "none", "-display", "none"])
         .args(["-serial", "stdio", "-monitor", "none", "-no-reboot", "-kernel"])
         .arg(image)
@@ -103,12 +104,13 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
 
 /// The kernel's command line.
 fn words(options: &Options, kind: Kind) -> String {
-    let console = match options.architecture {
-        Architecture::Arm64 => "ttyAMA0",
-        Architecture::Riscv64 => "ttyS0",
+    let (console, early) = match options.architecture {
+        Architecture::Arm64 => ("ttyAMA0", "earlycon"),
+        Architecture::Riscv64 => ("ttyS0", "earlycon"),
+        Architecture::X86_64 => ("ttyS0", "earlycon=uart8250,io,0x3f8"),
     };
     // Early: a refusal at boot is a panic before the console is there.
-    let mut words = format!("console={console} earlycon panic=-1 loglevel=5");
+    let mut words = format!("console={console} {early} panic=-1 loglevel=5");
     if kind == Kind::Library {
         if let Some(tags) = options.tags {
             words += &format!(" lookaside_tags={tags}");

@@ -58,16 +58,19 @@ pub(crate) struct Options {
 pub(crate) enum Architecture {
     Arm64,
     Riscv64,
+    #[value(name = "x86_64")]
+    X86_64,
 }
 
 impl Architecture {
-    const ALL: [Self; 2] = [Self::Arm64, Self::Riscv64];
+    const ALL: [Self; 3] = [Self::Arm64, Self::Riscv64, Self::X86_64];
 
     /// In the names of the overlay's files.
     const fn name(self) -> &'static str {
         match self {
             Self::Arm64 => "arm64",
             Self::Riscv64 => "riscv64",
+            Self::X86_64 => "x86_64",
         }
     }
 }
@@ -118,6 +121,11 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         return Err(Failure::new("what is counted needs a second CPU: add --tests, or --cpus 2"));
     }
     let architecture = options.architecture;
+    if options.tags.is_some() && architecture == Architecture::X86_64 {
+        return Err(Failure::new(
+            "--tags is not for x86_64: each of its CPUs has numbers of its own",
+        ));
+    }
     if options.memory {
         return memory::print(workspace, architecture);
     }

@@ -24,18 +24,31 @@ struct Renaming {
 }
 
 impl Architecture {
-    const fn renaming(self) -> Renaming {
+    const fn renamings(self) -> &'static [Renaming] {
         match self {
-            Self::Arm64 => Renaming {
+            Self::Arm64 => &[Renaming {
                 file: "linux/include/arm64/asm/tlbflush.h",
                 included: "#include_next <asm/tlbflush.h>",
                 only_there: &["__flush_tlb_page_nosync"],
-            },
-            Self::Riscv64 => Renaming {
+            }],
+            Self::Riscv64 => &[Renaming {
                 file: "linux/kernel/riscv64.c",
                 included: "#include \"tlbflush.c\"",
                 only_there: &["arch_tlbflush_unmap_batch"],
-            },
+            }],
+            Self::X86_64 => &[
+                Renaming {
+                    file: "linux/include/x86_64/asm/tlbflush.h",
+                    included: "#include_next <asm/tlbflush.h>",
+                    only_there: &["arch_tlbflush_unmap_batch"],
+                },
+                Renaming {
+                    file: "linux/kernel/x86_64.c",
+                    included: "#include \"tlb.c\"",
+                    // Ours is in the header.
+                    only_there: &["arch_tlbflush_unmap_batch", "arch_tlbbatch_flush"],
+                },
+            ],
         }
     }
 }
@@ -47,17 +60,24 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let declared = workspace.read(DECLARED)?;
     for architecture in Architecture::ALL {
         let name = architecture.name();
-        let renaming = architecture.renaming();
-        let text = workspace.read(renaming.file)?;
-        let renamed = renamed(&renaming, &text)?;
-        if let Some(name) = renamed
-            .iter()
-            .find(|name| !renaming.only_there.contains(*name) && !is_defined(&text, name))
-        {
-            return Err(Failure::new(format!(
-                "{} renames `{name}` and has nothing in its place",
-                renaming.file
-            )));
+        for renaming in architecture.renamings() {
+            let text = workspace.read(renaming.file)?;
+            let renamed = renamed(renaming, &text)?;
+            if let Some(name) = renamed
+                .iter()
+                .find(|name| !renaming.only_there.contains(*name) && !is_defined(&text, name))
+            {
+                return Err(Failure::new(format!(
+                    "{} renames `{name}` and has nothing in its place",
+                    renaming.file
+                )));
+            }
+            println!(
+                "linux: {} names are renamed in {}, and each but {} has one in its place",
+                renamed.len(),
+                renaming.file,
+                renaming.only_there.join(", ")
+            );
         }
         let defined = workspace.read("linux/kernel/mm.c")?
             + &workspace.read(&format!("linux/kernel/{name}.c"))?;
@@ -66,11 +86,6 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
                 "{DECLARED} declares `{function}`, which is not defined for {name}"
             )));
         }
-        println!(
-            "linux: {} names of {name} are renamed, and each but {} has one in its place",
-            renamed.len(),
-            renaming.only_there.join(", ")
-        );
     }
     for file in workspace.files()?.iter().filter(|file| file.starts_with("linux/")) {
         let is_code = [".c", ".h", ".rs"].iter().any(|end| file.ends_with(end));
@@ -146,8 +161,8 @@ mod tests {
 
     #[test]
     fn a_name_that_is_not_given_back_is_found() {
-        let renaming = Architecture::Arm64.renaming();
-        let renamed = |text: &str| renamed(&renaming, text).map(|names| names.len());
+        let [renaming] = Architecture::Arm64.renamings() else { panic!("one file") };
+        let renamed = |text: &str| renamed(renaming, text).map(|names| names.len());
         assert_eq!(renamed(HEADER).unwrap(), 2);
         assert!(renamed(&HEADER.replace("#undef b\n", "")).is_err());
         assert!(renamed(&HEADER.replace("stock_b", "stock_a")).is_err());

@@ -35,6 +35,7 @@ impl Architecture {
         match self {
             Self::Arm64 => "arm64",
             Self::Riscv64 => "riscv",
+            Self::X86_64 => "x86",
         }
     }
 
@@ -43,6 +44,7 @@ impl Architecture {
         match self {
             Self::Arm64 => "aarch64-linux-gnu-",
             Self::Riscv64 => "riscv64-linux-gnu-",
+            Self::X86_64 => "x86_64-linux-gnu-",
         }
     }
 
@@ -51,6 +53,7 @@ impl Architecture {
         match self {
             Self::Arm64 => "qemu-system-aarch64",
             Self::Riscv64 => "qemu-system-riscv64",
+            Self::X86_64 => "qemu-system-x86_64",
         }
     }
 
@@ -60,6 +63,8 @@ impl Architecture {
             Self::Riscv64 => {
                 ["gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross", "qemu-system-misc"]
             }
+            Self::X86_64 if cfg!(target_arch = "x86_64") => ["gcc", "libc6-dev", "qemu-system-x86"],
+            Self::X86_64 => ["gcc-x86-64-linux-gnu", "libc6-dev-amd64-cross", "qemu-system-x86"],
         }
     }
 }
@@ -76,6 +81,10 @@ pub(super) fn tools(architecture: Architecture) -> Result<()> {
         .chain([(gcc.as_str(), compiler), (architecture.qemu(), emulator)])
         .filter(|(program, _)| !is_here(program))
         .collect();
+    // Linux's objtool, which its build for x86 runs, is compiled with this library's header.
+    if architecture == Architecture::X86_64 && !Path::new("/usr/include/libelf.h").is_file() {
+        missing.push(("", "libelf-dev"));
+    }
     if !missing.is_empty() {
         missing.push(("", library));
         let packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();

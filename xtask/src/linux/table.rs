@@ -62,6 +62,7 @@ pub(super) fn table(architecture: Architecture, kernels: &[Vec<Counted>]) -> Str
     let (flushes, interrupts) = match architecture {
         Architecture::Arm64 => ("flushes here / everywhere", "IPIs"),
         Architecture::Riscv64 => ("fences here / on others", "traps of others"),
+        Architecture::X86_64 => ("flushes here / on others", "IPIs"),
     };
     let mut text = String::from("| operation, times |");
     for kernel in ["stock", "on the library"].iter().take(kernels.len()) {
@@ -76,13 +77,13 @@ pub(super) fn table(architecture: Architecture, kernels: &[Vec<Counted>]) -> Str
             let each = one.instructions / one.times.max(1);
             let (here, others) = (one.local, one.broadcast);
             let interrupts = match architecture {
-                Architecture::Arm64 => one.interrupts,
+                Architecture::Arm64 | Architecture::X86_64 => one.interrupts,
                 Architecture::Riscv64 => one.traps,
             };
             let _ = write!(text, " {each} | {here} / {others} | {interrupts} |");
         }
-        // A hart that waits for another one's answer spins for as long as the host does not run that one.
-        let spins = architecture == Architecture::Riscv64 && first.work.contains("beside");
+        // A CPU that waits for another one's answer spins for as long as the host does not run that one.
+        let spins = architecture != Architecture::Arm64 && first.work.contains("beside");
         match kernels {
             [_, ours] if !spins => {
                 let ours = ours.get(at).map_or(0, |ours| ours.instructions);

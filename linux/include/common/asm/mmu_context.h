@@ -13,13 +13,6 @@
 #include <linux/mm_types.h>
 #include <lookaside_mm.h>
 
-/* Linux's default of this one is nothing. */
-#define destroy_context destroy_context
-static inline void destroy_context(struct mm_struct *mm)
-{
-	lookaside_mm_end(mm);
-}
-
 #include_next <asm/mmu_context.h>
 
 static inline int lookaside_init_new_context(struct task_struct *task, struct mm_struct *mm)
@@ -30,6 +23,14 @@ static inline int lookaside_init_new_context(struct task_struct *task, struct mm
 }
 #undef init_new_context
 #define init_new_context lookaside_init_new_context
+
+static inline void lookaside_destroy_context(struct mm_struct *mm)
+{
+	lookaside_mm_end(mm);
+	(destroy_context)(mm);
+}
+#undef destroy_context
+#define destroy_context lookaside_destroy_context
 
 static inline void lookaside_enter_lazy_tlb(struct mm_struct *mm, struct task_struct *task)
 {

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * What mm.c asks the architecture.
+ */
+#ifndef LOOKASIDE_ARCH_SIDE_H
+#define LOOKASIDE_ARCH_SIDE_H
+
+#include <linux/cpumask.h>
+#include <linux/mm_types.h>
+#include <asm/cpufeature.h>
+#include <asm/pgtable.h>
+
+/* The root of user mode's own tables, with KPTI. */
+static inline phys_addr_t lookaside_arch_user_root(struct mm_struct *mm)
+{
+#ifdef CONFIG_MITIGATION_PAGE_TABLE_ISOLATION
+	if (boot_cpu_has(X86_FEATURE_PTI))
+		return __pa(kernel_to_user_pgdp(mm->pgd));
+#endif
+	return 0;
+}
+
+/* Whether a flush may have to wait for interrupts of other CPUs. A hint: if it is wrong, the wait is with interrupts off. */
+static inline bool lookaside_arch_waits(struct mm_struct *mm)
+{
+	return cpumask_any_but(mm_cpumask(mm), raw_smp_processor_id()) < nr_cpu_ids;
+}
+
+static inline bool lookaside_arch_waits_for_kernel(void)
+{
+	return num_online_cpus() > 1;
+}
+
+/* This CPU, which was lazy, has left the mm that it had loaded. Linux's active_mm may be another. */
+void lookaside_arch_left(struct mm_struct *active_mm);
+
+/* Whether an idle CPU leaves its mm at once: it does when it is interrupted, which happens once. */
+static inline bool lookaside_arch_idles_parked(void)
+{
+	return false;
+}
+
+#endif
