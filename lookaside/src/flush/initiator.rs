@@ -3,7 +3,8 @@
 //! # Why CPUs that run the space are enough
 //!
 //! The initiator has written the tables, made the stores visible to walks ([`Mmu::publish`]) and raised
-//! the generation (F-GENERATION) before it reads the state of any CPU. Every other CPU is then one of:
+//! the generation (F-GENERATION), or executed a fence where nobody keeps generations (F-ANNOUNCE), before it
+//! reads the state of any CPU. Every other CPU is then one of:
 //!
 //! * *Absent* when its residency is read. On switch-in it sets its Present bit first, and flushes or walks
 //!   afterwards (O-MARK-PRESENT): it sees the new tables.
