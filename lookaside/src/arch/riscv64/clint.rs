@@ -76,15 +76,6 @@ macro_rules! __forward_msip {
 #[doc(inline)]
 pub use crate::__forward_msip as forward;
 
-// The assembler has seen the text, and the linker leaves it out.
-#[cfg(target_arch = "riscv64")]
-core::arch::global_asm!(
-    ".pushsection .lookaside.forward, \"e\", @progbits",
-    __forward_msip!("0x2000000", "78f"),
-    "78:",
-    ".popsection",
-);
-
 #[cfg(test)]
 mod tests {
     use super::*;
