@@ -5,6 +5,7 @@ use core::fmt;
 use super::flushed::Held;
 use crate::{
     arch::TableChange,
+    counts::Outcome,
     flags::Flags,
     platform::Platform,
     range::VaRange,
@@ -40,9 +41,10 @@ use crate::{
 /// itself, flushes the range that it relies on. The CPUs that run the space get one more request, and have
 /// invalidated when they acknowledge it; a CPU that does not run the space any more, or is lazy, flushes
 /// everything when it switches back. After that, all early flushes that were over before this one began are
-/// known to be complete, and later gathers need not flush for them. So an early flush costs its own initiator
+/// known to be complete, and later gathers need not flush for them. (A broadcast, which no handler acknowledges,
+/// completes only the range that its own gather relies on.) So an early flush costs its own initiator
 /// nothing more, gathers that rely on nothing cost the same as before, and a row of early flushes is followed
-/// by at most one additional flush.
+/// by at most one additional flush where requests are sent.
 ///
 /// # Dropping
 ///
@@ -69,6 +71,8 @@ pub(super) struct Changes<'g, P: Platform> {
     relied: VaRange,
     /// The incomplete flushes of others that this flush completes (`UnfinishedFlushes::word`), or 0.
     completes: u64,
+    /// Whether it does so only by the acknowledgements of its requests.
+    by_requests: bool,
 }
 
 impl<'g, P: Platform> Gather<'g, P> {
@@ -88,7 +92,7 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         // change sees that it is not flushed yet.
         space.gathers.fetch_add(1, Ordering::AcqRel);
         let (ranges, relied) = (FlushRanges::new(), VaRange::NONE);
-        let changes = Changes { space, ranges, relied, completes: 0 };
+        let changes = Changes { space, ranges, relied, completes: 0, by_requests: false };
         Self { changes, held: Held::new(frames), flags: Flags::default() }
     }
 
@@ -234,7 +238,10 @@ impl<'g, P: Platform> Changes<'g, P> {
             // For a flush that is early itself, acknowledgements are enough.
             Unfinished::Acknowledged if early => return,
             // Pages only: a flush that frees tables waits for the invalidations.
-            Unfinished::Acknowledged if relies => self.add_relied_ranges(),
+            Unfinished::Acknowledged if relies => {
+                self.add_relied_ranges();
+                self.by_requests = !self.ranges.is_everything();
+            }
             Unfinished::Deferred if relies => self.ranges.merge(&FlushRanges::everything()),
             Unfinished::Dropped if relies || !self.ranges.is_empty() => {
                 self.ranges.merge(&FlushRanges::everything());
@@ -252,6 +259,16 @@ impl<'g, P: Platform> Changes<'g, P> {
             VaRange::NONE => {}
             VaRange::ALL => self.ranges.widen(),
             range => self.ranges.add(range),
+        }
+    }
+
+    /// The flush was done as `outcome` says. A broadcast removes what this gather relies on, but a target of an early
+    /// flush may be between its acknowledgement and its invalidation of other addresses all the same: only if it
+    /// acknowledges another request has it done that.
+    #[inline]
+    pub(super) fn flushed_by(&mut self, outcome: Outcome) {
+        if self.by_requests && outcome == Outcome::Broadcast {
+            self.completes = 0;
         }
     }
 

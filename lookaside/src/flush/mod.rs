@@ -124,6 +124,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
             let started = self.flush_everywhere(space, ranges, (tables, false), start);
             outcome = started.unwrap_or(outcome);
         }
+        changes.flushed_by(outcome);
         let Gather { changes, held, flags } = gather;
         PendingFlush::new(self, outcome, shootdown, Some(changes), held, flags)
     }
@@ -162,6 +163,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         let done =
             self.flush_everywhere(space, ranges, (tables, early), |initiator| initiator.act());
         let done = Self::done(space, done.unwrap_or(Done::by(Outcome::NoCpu)), early && !tables);
+        changes.flushed_by(done.outcome);
         changes.complete_others();
         self.observe_flush(&done);
     }
