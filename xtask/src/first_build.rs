@@ -16,7 +16,7 @@ const SECONDS: f64 = 150.0;
 const BYTES: u64 = 6_000_000;
 
 /// The most bytes of the whole command line.
-const WHOLE: u64 = 12_000_000;
+const WHOLE: u64 = 12_100_000;
 
 /// Why the step is left out.
 pub(crate) const NOT_LINUX: &str = "the time of child processes is read from /proc, on Linux";
