@@ -51,8 +51,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// break of a break-before-make.
     ///
     /// Precondition: from before the first change until this returns, the caller holds a lock without which nobody reads or
-    /// changes those entries. So no other gather relies on them, and this one is not counted among the gathers of the
-    /// space: where no other CPU must act and tags are global, the space is only read. Without such a lock use
+    /// changes those entries. So no other gather relies on them, and a flush of one page is not counted among the gathers of
+    /// the space: where no other CPU must act and tags are global, the space is only read. Without such a lock use
     /// [`Self::unmap`], which announces the change before it is made.
     ///
     /// # Panics
