@@ -185,9 +185,13 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         }
         dependencies::run(workspace).map(|()| Outcome::Passed)
     });
-    gate.step("tests, library and tools", || {
-        let others = OPTIMISED.iter().flat_map(|package| ["--exclude", package]);
-        cargo(workspace, &["test", "--workspace"].into_iter().chain(others).collect::<Vec<_>>())
+    gate.step("tests, tools and documentation", || {
+        // The libraries' own programs have run ("tests, libraries"); with the features that the workspace needs they would
+        // all be compiled once more.
+        let others = OPTIMISED.iter().chain(&LIBRARIES).flat_map(|package| ["--exclude", package]);
+        cargo(workspace, &["test", "--workspace"].into_iter().chain(others).collect::<Vec<_>>())?;
+        let packages = LIBRARIES.iter().flat_map(|package| ["--package", package]);
+        cargo(workspace, &["test", "--doc"].into_iter().chain(packages).collect::<Vec<_>>())
     });
     c_steps(gate, workspace, bare);
     // Linux itself takes ten minutes of two processors to build: `cargo xtask linux arm64|riscv64|x86_64 --tests`.

@@ -56,7 +56,7 @@ const SECOND: [&str; 7] = [
     "lint",
     "build, ",
     "dependencies",
-    "tests, library and tools",
+    "tests, tools and documentation",
     "C ",
     "instructions",
     "path length",
