@@ -181,7 +181,6 @@ mod flags;
 pub mod flush;
 mod hotplug;
 mod ids;
-mod page_fault;
 pub mod platform;
 mod range;
 mod release;

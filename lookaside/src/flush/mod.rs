@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | `gather.rs` | the changes to the page tables of one space that are not flushed yet (`mmu_gather`) |
 //! | `page.rs` | one page, without memory, as long as no other CPU must act |
-//! | `initiator.rs` | which CPUs must act: none, this one, some by IPI, all by broadcast |
+//! | `targets.rs` | which CPUs must act |
+//! | `initiator.rs` | by which means: none, on this CPU, by IPIs, by broadcast |
 //! | `shootdown.rs` | requests to other CPUs, the wait for them, the IPI handler |
 //! | `pending.rs` | flushes that were begun with interrupts off, and are waited for with interrupts on |
 //! | `flushed.rs` | what a completed flush hands back: frames and tables |
@@ -14,6 +15,7 @@
 //! | `kernel.rs` | kernel addresses, which every CPU uses under every tag |
 //! | `map.rs` | entries that were absent, and are present now |
 //! | `fault.rs` | spurious faults, which a stale entry of this CPU has caused |
+//! | `riscv_fault.rs` | the same from the registers of RISC-V |
 
 pub(crate) mod batch;
 mod blocks;
@@ -26,7 +28,9 @@ pub(crate) mod kernel;
 mod map;
 mod page;
 mod pending;
+mod riscv_fault;
 pub(crate) mod shootdown;
+mod targets;
 
 pub use self::{
     batch::Batch,

@@ -23,7 +23,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             return self.observe_flush(&Done::by(Outcome::NoCpu));
         };
         let runs_here = T::is_loaded(self, context);
-        if !runs_here || !self.holds_alone(space, self.id(), false) {
+        if !runs_here || !self.holds_alone(space, true, false) {
             return self.by_value().flush_page_elsewhere(
                 space,
                 page,
@@ -54,7 +54,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let ranges = FlushRanges::of(page);
         let asked = (&ranges, context, generation);
         let initiator = Initiator::new(&self, space, asked, (false, early));
-        let done = if !runs_here && initiator.is_alone(false) {
+        let done = if !runs_here && self.holds_alone(space, false, false) {
             Done::by(Outcome::NoCpu)
         } else {
             initiator.act_with_others(runs_here)

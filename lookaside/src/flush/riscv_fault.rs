@@ -1,7 +1,7 @@
-//! Page faults in the terms of RISC-V's registers.
+//! Spurious faults, from the registers of RISC-V.
 
+use super::Permissions;
 use crate::{
-    flush::Permissions,
     platform::Platform,
     range::VaRange,
     space::AddressSpace,
