@@ -192,6 +192,28 @@ fn pcid_06_a_lazy_cpu_is_left_alone_and_catches_up() {
 }
 
 #[test]
+fn a_lazy_cpu_that_flushes_tables_itself_leaves_instead() {
+    // As at the end of a process, whose last thread turns lazy first.
+    let tlb: Machine = machine(1, Fake::new(1, 12));
+    let a = space(tlb, 1);
+    let _ = this_cpu(tlb).switch(&a);
+    this_cpu(tlb).lazy();
+    tlb.platform().forget_logs();
+    revoke(tlb, 0, &a, Revoked::Everything);
+    assert_eq!(tlb.platform().outcome(), (Outcome::Local, 0));
+    assert_eq!(acts(tlb, 0), [Op::Park]);
+    assert_eq!(this_cpu(tlb).switch(&a), Switched::Flushed, "it has not forgotten what it missed");
+    // Where walks outlive tags, the tables would be walked from another space.
+    let tlb: Machine = machine(1, Fake::new(1, 12).with_walks_that_outlive_tags());
+    let a = space(tlb, 1);
+    let _ = this_cpu(tlb).switch(&a);
+    this_cpu(tlb).lazy();
+    tlb.platform().forget_logs();
+    revoke(tlb, 0, &a, Revoked::Everything);
+    assert_eq!(acts(tlb, 0), [Op::FlushTag(2)]);
+}
+
+#[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "the root register was written by others")]
 fn pcid_07_a_debug_build_notices_that_others_wrote_the_register() {
