@@ -8,7 +8,7 @@ use crate::{
         linux::{self, Effect, Flush, Gathers},
         memory::Outcome,
         number::{ALL, RawAct},
-        tasks::{Open, Tasks},
+        tasks::{Open, State, Tasks},
     },
 };
 
@@ -37,8 +37,11 @@ impl Walk<'_> {
             return;
         }
         let Tasks { spaces, frames, .. } = &mut self.tasks;
-        let memory = &mut spaces[space as usize].memory;
+        let State { memory, users, .. } = &mut spaces[space as usize];
         let mut effect = memory.call(call, &arguments, value, frames, &mut self.budget);
+        if *users > 1 {
+            effect.defer(call, &arguments);
+        }
         if crowded {
             effect.crowd(call, &arguments, value);
         }
