@@ -184,7 +184,7 @@ pub enum Act {
         child: SpaceId,
     },
     /// A space ends and all of it is unmapped. No CPU runs user code in it, but lazy CPUs may still have it
-    /// loaded.
+    /// loaded. Of a program that was not recorded only this is known: a CPU that was lazy in it has left it.
     End(SpaceId),
 }
 
