@@ -6,7 +6,7 @@ use lookaside_traces::{
 };
 
 use crate::story::{
-    ABSENT_WRITE, ANONYMOUS, BASE, FORK, Story, THREAD, VFORK, WRITE, acts, initiator, steps,
+    ABSENT_WRITE, ANONYMOUS, BASE, COPY, FORK, Story, THREAD, VFORK, WRITE, acts, initiator, steps,
 };
 
 fn script(story: &Story) -> Script {
@@ -133,6 +133,16 @@ fn a_space_ends_with_its_last_thread() {
         ]
     );
     assert_eq!(initiator(&script, |act| matches!(act, Act::End(_))).operation, Operation::Exit);
+}
+
+#[test]
+fn whether_a_page_from_before_the_trace_is_copied_is_not_known() {
+    let unknown = |story: &Story| script(story).unknown.mappings;
+    let mut story = Story::new();
+    assert_eq!(unknown(story.touch([0], COPY)), 1);
+    // Now it is the program's own.
+    assert_eq!(unknown(story.touch([0], COPY)), 1);
+    assert_eq!(unknown(Story::fresh().touch([0], COPY)), 0);
 }
 
 #[test]

@@ -125,8 +125,11 @@ impl Walk<'_> {
         }
         let Tasks { spaces, frames, .. } = &mut self.tasks;
         let memory = &mut spaces[space as usize].memory;
+        // Who else has a page from before the trace nobody knows: it is taken for somebody's.
+        let guessed = !memory.complete && !memory.has(page);
         let outcome = memory.fault(page, code, frames);
         let operation = Operation::Fault;
+        self.unknown.mappings += u64::from(guessed && outcome == Outcome::Copied);
         match outcome {
             Outcome::Mapped { first, last } => {
                 self.step(event, event.task, operation, RawAct::Map { space, first, last });
