@@ -45,3 +45,38 @@ fn json(outcome: &Outcome) -> Result<String, String> {
     document["version"] = VERSION.into();
     Ok(format!("{document:#}"))
 }
+
+#[cfg(test)]
+#[path = "../../lab/tests/schemas/schema.rs"]
+mod schema;
+
+#[cfg(test)]
+mod tests {
+    use lookaside_watch::front_end::Report;
+    use serde_json::Value;
+
+    use super::{json, schema::misfits};
+    use crate::{run::Outcome, symbols::Symbols};
+
+    /// As the plugin writes it, with everything that may be missing and without.
+    const REPORT: &str = include_str!("render/report.json");
+
+    #[test]
+    fn the_json_fits_its_schema() {
+        let report: Report = serde_json::from_str(REPORT).unwrap();
+        assert_eq!(report.findings.len(), 2);
+        let outcome = Outcome {
+            kernel: "xv6".into(),
+            processors: 1.5,
+            report,
+            forgiven: vec![("kvminithart".into(), "it boots".into(), 3)],
+            remarks: vec!["it was ended after 60 s".into()],
+            symbols: Symbols::default(),
+        };
+        let value: Value = serde_json::from_str(&json(&outcome).unwrap()).unwrap();
+        let schema: Value =
+            serde_json::from_str(include_str!("../../docs/schemas/hunt.json")).unwrap();
+        let misfits = misfits(&schema, &value);
+        assert!(misfits.is_empty(), "{misfits:#?}");
+    }
+}

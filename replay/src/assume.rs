@@ -304,7 +304,10 @@ fn unknown(unknown: &Unknown, all: &mut Vec<String>) {
             addresses,
             "flushes have no address; they are of some pages of the space that are present",
         ),
-        (mappings, "calls are about pages from before the trace, which are taken for present"),
+        (
+            mappings,
+            "calls and faults are about pages from before the trace, which are taken for present and shared",
+        ),
         (senders, "flushes have no sender"),
         (unseen_pages, "pages were flushed that no fault had brought"),
         (

@@ -343,7 +343,10 @@ impl<'a> Program<'_, 'a> {
                 *self.space(child).pages.borrow_mut() = pages;
                 self.flush(account, || self.kernel.fork(&old, &new));
             }
-            Act::End(space) => self.end(number, space, account),
+            Act::End(space) if self.player.script.initiators[step.initiator as usize].recorded => {
+                self.end(number, space, account);
+            }
+            Act::End(_) => self.kernel.leave(),
         }
     }
 

@@ -72,7 +72,8 @@ pub type ByPages = BTreeMap<Pages, u64>;
 /// lacks the flushes that were recorded and that the model has not, of each number of pages by itself; the second
 /// has those on top that the model has and that were not recorded. So a size that is too frequent does not
 /// make up for one that is missing. What switches say is in two counts of its own, as it depends on what was there before for `cold` of them (see
-/// [`cold`]); so do the pages of flushes for `mappings` calls.
+/// [`cold`]); so do flushes by the CPU that changed the space, and the pages of flushes, for `mappings` calls and
+/// faults.
 ///
 /// `pages` are those of the script with recorded flushes and of the one that was replayed.
 #[must_use]
@@ -93,7 +94,9 @@ pub fn compare(
         let counts = [of(recorded, reason), of(modelled, reason)];
         if counts != [0, 0] {
             let what = format!("flushes, reason {}", name(reason));
-            rows.push(Row::new(what, counts, 0, Some(LIMIT)));
+            // Those of a single CPU are those that calls and faults cause.
+            let unknown = if reason == Reason::LocalSpace { mappings } else { 0 };
+            rows.push(Row::new(what, counts, unknown, Some(LIMIT)));
         }
     }
     let as_many = |(pages, count): (&Pages, &u64)| (*count).min(of_pages(pages, recorded_pages));

@@ -115,6 +115,11 @@ impl<'a> Kernel<'a> {
         timed::during("switch", || timed::interrupts_off(|| self.strategy.idle()));
     }
 
+    /// A process that this CPU ran last ends, and nothing is known of its flushes.
+    pub fn leave(&self) {
+        timed::during("switch", || timed::interrupts_off(|| self.strategy.leave()));
+    }
+
     /// This CPU has nothing to run at all.
     pub fn halt(&self) {
         timed::during("switch", || timed::interrupts_off(|| self.strategy.halt()));

@@ -36,7 +36,8 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("what-if", &["what-if traces/sort.trace ceiling=1 --seeds 1", "what-if traces/sort.trace"]),
     ("zoo", &["zoo acknowledge-before-flush fire-and-forget"]),
 ];
-/// Schemas of what cannot be run here: `hunt` needs an emulator and a kernel, `sweep` writes files.
+/// Schemas of what cannot be run like this: `hunt` needs an emulator and a kernel, so a test of its own holds what it writes
+/// of a report against its schema (`hunt/src/render.rs`), and `sweep` writes files.
 const ELSEWHERE: [&str; 2] = ["hunt", "sweep"];
 
 fn lab(words: &[&str]) -> String {

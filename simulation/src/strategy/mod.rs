@@ -85,6 +85,10 @@ pub trait Strategy {
     /// with interrupts off.
     fn idle(&self);
 
+    /// This CPU leaves the space that it is lazy in, which ends, without a flush that is counted. Only Linux has
+    /// something to do: it loads the kernel's own space, which takes a slot.
+    fn leave(&self) {}
+
     /// Halts this CPU until it is interrupted or switches. The host may deschedule a virtual CPU then.
     /// Called with interrupts off.
     fn halt(&self) {

@@ -16,6 +16,8 @@ pub(super) struct Ahead {
     pub(super) executes: HashMap<usize, (u32, u32)>,
     /// The places of flushes that belong to the making of a child.
     pub(super) forks: HashSet<usize>,
+    /// The places of ends of threads after which the thread is seen to have freed its space.
+    pub(super) frees: HashSet<usize>,
     /// Threads that took faults, called the kernel, or executed: no threads of the kernel.
     pub(super) programs: HashSet<u32>,
     /// Whether any program did anything.
@@ -50,6 +52,7 @@ impl Ahead {
         let kernel = trace.tasks.iter().filter(|task| task.kernel).map(|task| task.id);
         let kernel: HashSet<u32> = kernel.chain([0]).collect();
         let mut tasks: HashMap<u32, Since> = HashMap::new();
+        let mut exits: HashMap<u32, usize> = HashMap::new();
         // Whether another program did something, which the recorder of a command drops.
         let mut others = false;
         for (place, event) in trace.events.iter().enumerate() {
@@ -101,6 +104,7 @@ impl Ahead {
                     }
                 }
                 Kind::Create { task, flags, .. } => {
+                    exits.remove(&task);
                     if let Some(ours) = &mut ahead.ours {
                         match ours.contains_key(&event.task) || members.contains(&task) {
                             true => drop(ours.insert(task, place)),
@@ -113,7 +117,9 @@ impl Ahead {
                         ahead.forks.extend(pair(trace, since.flushes));
                     }
                 }
+                Kind::Unmapped { .. } => ahead.frees.extend(exits.remove(&event.task)),
                 Kind::Exit => {
+                    exits.insert(event.task, place);
                     ahead.any |= !kernel.contains(&event.task);
                     tasks.remove(&event.task);
                 }

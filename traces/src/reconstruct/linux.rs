@@ -52,6 +52,17 @@ pub(super) struct Effect {
 }
 
 impl Effect {
+    /// Other CPUs may use the space: the pages of `MADV_PAGEOUT` are flushed together, and then it is everything.
+    pub(super) fn defer(&mut self, call: Call, arguments: &[u64; 5]) {
+        if call == Call::Madvise
+            && arguments[2] == MADV_PAGEOUT
+            && let [first, ..] = self.flushes[..]
+            && let Some(last) = self.flushes.last().map(|flush| flush.last)
+        {
+            self.flushes = vec![Flush { last, counted: Pages::Everything, ..first }];
+        }
+    }
+
     /// Others gathered at the same time: what they took away was perhaps not flushed yet. So there is
     /// a flush of everything even if the call itself found nothing.
     pub(super) fn crowd(&mut self, call: Call, arguments: &[u64; 5], value: i64) {
@@ -194,7 +205,7 @@ impl Memory {
                 self.areas.set(range.clone(), view, third & ANY);
                 self.known.add(range.clone());
                 if fourth & (MAP_POPULATE | MAP_LOCKED) != 0 {
-                    self.fill(range, third & WRITE != 0, budget, &mut effect);
+                    self.fill(range, third & WRITE != 0, frames, budget, &mut effect);
                 }
             }
             Call::Munmap if !failed => {
@@ -231,13 +242,21 @@ impl Memory {
         effect
     }
 
-    fn fill(&mut self, range: Range<u64>, write: bool, budget: &mut Budget, effect: &mut Effect) {
-        if self.populate(&range, write, budget) {
-            if !range.is_empty() {
-                effect.mapped = Some((range.start, range.end - 1));
-            }
-        } else {
+    fn fill(
+        &mut self,
+        range: Range<u64>,
+        write: bool,
+        frames: &mut Frames,
+        budget: &mut Budget,
+        effect: &mut Effect,
+    ) {
+        let Some(copied) = self.populate(&range, write, frames, budget) else {
             effect.unknown = true;
+            return;
+        };
+        effect.flushes.extend(copied.into_iter().map(|page| alone(page, false)));
+        if !range.is_empty() {
+            effect.mapped = Some((range.start, range.end - 1));
         }
     }
 
@@ -255,29 +274,60 @@ impl Memory {
             }
             // Whether a page was used since it was last freed or cold, no event says: it is taken for
             // used.
-            MADV_FREE | MADV_COLD | MADV_PAGEOUT => {
+            MADV_FREE | MADV_COLD => {
                 let mut hull = self.missing(&range, effect);
-                for (number, bits, piece) in self.within(&range) {
-                    let pages = if advice == MADV_FREE { piece.own } else { piece.present };
-                    widen(&mut hull, number, pages.and(bits));
+                for (number, own, others) in self.not_of_zeros(&range) {
+                    let pages = if advice == MADV_FREE { own } else { own.or(others) };
+                    widen(&mut hull, number, pages);
                 }
                 if let Some((first, last)) = hull {
-                    let everything = advice == MADV_PAGEOUT;
                     effect.flushes.push(Flush {
                         first,
                         last,
-                        counted: if everything { Pages::Everything } else { span(first, last) },
+                        counted: span(first, last),
                         gone: false,
                         tables: false,
-                        gathered: !everything,
+                        gathered: true,
                     });
                 }
             }
+            // The program's own memory can go to swap alone, and no event shows that there is any.
+            MADV_PAGEOUT => {
+                self.missing(&range, effect);
+                for (number, _, pages) in self.not_of_zeros(&range) {
+                    let goes = pages.iter().map(|page| alone(number * PIECE + page, true));
+                    effect.flushes.extend(goes);
+                    if let Some(piece) = self.pieces.get_mut(&number) {
+                        piece.drop_pages(pages, frames);
+                    }
+                }
+            }
             MADV_POPULATE_READ | MADV_POPULATE_WRITE => {
-                self.fill(range, advice == MADV_POPULATE_WRITE, budget, effect);
+                self.fill(range, advice == MADV_POPULATE_WRITE, frames, budget, effect);
             }
             _ => {}
         }
+    }
+
+    /// The pages of a range that are there, by piece: those of the program's own, and those of files and of shared
+    /// memory. The page of zeros is neither: `MADV_COLD` and `MADV_PAGEOUT` leave it alone.
+    fn not_of_zeros(&mut self, range: &Range<u64>) -> Vec<(u64, Bits, Bits)> {
+        let mut found: Vec<(u64, Bits, Bits)> = self
+            .within(range)
+            .map(|(number, bits, piece)| {
+                let here = piece.present.and(bits);
+                (number, here.and(piece.own), here.without(piece.own))
+            })
+            .collect();
+        for (number, _, others) in &mut found {
+            for page in others.iter() {
+                let area = self.areas.at(*number * PIECE + page);
+                if area.is_some_and(|(_, area)| area.view == View::Anonymous) {
+                    *others = others.without(Bits::one(page));
+                }
+            }
+        }
+        found
     }
 
     /// Other things are allowed in a range; a new key changes every page that is there.
@@ -573,6 +623,12 @@ impl Memory {
 fn moved(first: u64, last: u64) -> Flush {
     let counted = span(first, last);
     Flush { first, last, counted, gone: true, tables: true, gathered: false }
+}
+
+/// One page, flushed by itself.
+fn alone(page: u64, gone: bool) -> Flush {
+    let counted = Pages::Some(1);
+    Flush { first: page, last: page, counted, gone, tables: false, gathered: false }
 }
 
 fn span(first: u64, last: u64) -> Pages {

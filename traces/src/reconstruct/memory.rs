@@ -39,6 +39,12 @@ impl Piece {
         self.frames.as_ref().is_some_and(|frames| frames[page as usize] != NO_FRAME)
     }
 
+    /// Whether it is the last who shares that page, and so keeps it and needs no copy.
+    fn is_last(&self, page: u64, frames: &Frames) -> bool {
+        !self.own.and(Bits::one(page)).is_empty()
+            && self.frames.as_ref().is_some_and(|mine| frames.alone(mine[page as usize]))
+    }
+
     /// Forgets the frames of these pages.
     fn release(&mut self, pages: Bits, frames: &mut Frames) {
         if let Some(mine) = &mut self.frames {
@@ -153,9 +159,7 @@ impl Memory {
             if matches!(view, Some(View::SharedFile | View::SharedMemory)) {
                 return Outcome::Allowed;
             }
-            // The last who shares a page keeps it and needs no copy.
-            let last = piece.own.and(one) == one
-                && piece.frames.as_ref().is_some_and(|mine| frames.alone(mine[bit as usize]));
+            let last = piece.is_last(bit, frames);
             piece.release(one, frames);
             piece.own = piece.own.or(one);
             self.areas.own(page);
@@ -186,39 +190,44 @@ impl Memory {
         Outcome::Mapped { first: low + first, last: low + last }
     }
 
-    /// All pages of a range are there from here on, as with `MAP_POPULATE`. False if there are too
-    /// many to believe.
+    /// All pages of a range are there from here on, as with `MAP_POPULATE`, and can be written at once with `write`: pages
+    /// that were there and could not are copied, and these are the answer. None if there are too many to believe.
     pub(super) fn populate(
         &mut self,
         range: &Range<u64>,
         write: bool,
+        frames: &mut Frames,
         budget: &mut Budget,
-    ) -> bool {
+    ) -> Option<Vec<u64>> {
+        let mut copied = Vec::new();
         if range.is_empty() {
-            return true;
+            return Some(copied);
         }
         let (first, last) = (range.start / PIECE, (range.end - 1) / PIECE);
         if !budget.take(last - first + 1) {
-            return false;
+            return None;
         }
         for number in first..=last {
             self.pieces.entry(number).or_default();
         }
         let view = self.areas.at(range.start).map(|(_, area)| area.view);
-        for (_, bits, piece) in self.within(range) {
-            let new = bits.without(piece.present);
-            piece.present = piece.present.or(new);
+        for (number, bits, piece) in self.within(range) {
+            if write && !matches!(view, Some(View::SharedFile | View::SharedMemory)) {
+                let locked = piece.present.and(bits).without(piece.writable);
+                let copies = locked.iter().filter(|&page| !piece.is_last(page, frames));
+                copied.extend(copies.map(|page| number * PIECE + page));
+                piece.release(locked, frames);
+                piece.own = piece.own.or(bits);
+            }
+            piece.present = piece.present.or(bits);
             if write {
-                piece.writable = piece.writable.or(new);
-                if !matches!(view, Some(View::SharedFile | View::SharedMemory)) {
-                    piece.own = piece.own.or(new);
-                }
+                piece.writable = piece.writable.or(bits);
             }
         }
         if write {
             self.areas.own(range.start);
         }
-        true
+        budget.take(copied.len() as u64).then_some(copied)
     }
 
     /// What a child has after a fork; the pages that both have may not be written any more. None if

@@ -184,7 +184,7 @@ pub enum Act {
         child: SpaceId,
     },
     /// A space ends and all of it is unmapped. No CPU runs user code in it, but lazy CPUs may still have it
-    /// loaded.
+    /// loaded. Of a program that was not recorded only this is known: a CPU that was lazy in it has left it.
     End(SpaceId),
 }
 
@@ -197,8 +197,8 @@ pub struct Unknown {
     /// Flushes without a call or fault that gives the address: the recorded number of present pages of the
     /// space stands for them.
     pub addresses: u64,
-    /// Calls whose effect depends on what was mapped before the trace began; pages there are taken
-    /// for present.
+    /// Calls whose effect depends on what was mapped before the trace began, where pages are taken for present; and
+    /// writes to pages from before, which are taken for shared, so that they are copied and flushed.
     pub mappings: u64,
     /// Flushes that a CPU executed for an unknown sender.
     pub senders: u64,
@@ -219,7 +219,11 @@ pub struct Unknown {
 pub fn reconstruct(trace: &Trace, flushes: Flushes) -> Result<Script, Refused> {
     let ahead = Ahead::read(trace);
     if !ahead.any {
-        return Err(Refused("the trace has no events of programs: nothing to replay".into()));
+        let why = match trace.origin.losses.truncated {
+            true => "the end of the trace is missing, and the rest has no events of programs",
+            false => "the trace has no events of programs",
+        };
+        return Err(Refused(format!("{why}: nothing to replay")));
     }
     let (recorded, senders) = counts::count(trace, &ahead);
     if flushes == Flushes::Recorded && recorded.is_none() {

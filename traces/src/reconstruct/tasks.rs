@@ -34,6 +34,8 @@ pub(super) struct Task {
     pub(super) executing: bool,
     /// Whether it ends.
     pub(super) ending: bool,
+    /// The space that it was the last to use, and whose pages it has not freed yet.
+    pub(super) frees: Option<u32>,
 }
 
 /// A system call that did not return yet.
@@ -152,6 +154,7 @@ impl Tasks {
             told,
             executing: false,
             ending: false,
+            frees: None,
             caller: None,
             called: false,
         };

@@ -157,6 +157,9 @@ impl<'t> Walk<'t> {
         if shows_its_thread(&event.kind) {
             self.present(event);
         }
+        if let Kind::Flush { .. } | Kind::Unmapped { .. } = event.kind {
+            self.freed(event);
+        }
         match event.kind {
             Kind::Switch { next, name, runnable } => {
                 let counted = self.ahead.is_ours(next, place);
@@ -417,10 +420,30 @@ impl<'t> Walk<'t> {
         if here {
             self.step(event, id, Operation::Exit, RawAct::Idle);
         }
-        if self.tasks.leave(space)
-            && self.ahead.is_ours(id, self.place)
-            && let Some(space) = space
-        {
+        if !self.tasks.leave(space) {
+            return;
+        }
+        if let Some(task) = self.tasks.tasks.get_mut(&id) {
+            task.frees = space;
+        }
+        if self.ahead.is_ours(id, self.place) && !self.ahead.frees.contains(&self.place) {
+            self.free(event, id);
+        }
+    }
+
+    /// A thread that ends is seen to flush, or to have freed its space. Others may have had its CPU since it began to end.
+    fn freed(&mut self, event: &Event) {
+        // What a switch says comes under the name of the thread that was left.
+        let runs = self.cpus[usize::from(event.cpu)].running == Some(event.task);
+        if runs && event.in_interrupt != Some(true) {
+            self.free(event, event.task);
+        }
+    }
+
+    /// The space that a thread was the last to use is freed.
+    fn free(&mut self, event: &Event, id: u32) {
+        let task = self.tasks.tasks.get_mut(&id);
+        if let Some(space) = task.and_then(|task| task.frees.take()) {
             self.step(event, id, Operation::Exit, RawAct::End(space));
         }
     }

@@ -13,6 +13,9 @@ use crate::story::{
 
 const DONTNEED: u64 = 4;
 const FREE: u64 = 8;
+const COLD: u64 = 20;
+const PAGEOUT: u64 = 21;
+const POPULATE_WRITE: u64 = 23;
 
 /// What a program does after `before`, by the flushes that it causes.
 fn check(before: &Story, then: impl FnOnce(&mut Story), flushes: &[i64]) {
@@ -149,7 +152,7 @@ fn advice_that_pages_are_free_is_for_the_programs_own() {
     let mut story = written(8);
     story.touch(9..20, ABSENT_READ);
     check(&story, |s| _ = s.about(Call::Madvise, 0, 64, FREE), &[8]);
-    check(&story, |s| _ = s.about(Call::Madvise, 0, 64, 20), &[20]);
+    check(&story, |s| _ = s.about(Call::Madvise, 0, 64, COLD), &[8]);
     check(&story, |s| _ = s.about(Call::Madvise, 0, 64, 14), &[]);
 }
 
@@ -201,6 +204,58 @@ fn pages_that_are_there_from_the_beginning_need_no_fault() {
     check(&story, |s| _ = s.about(Call::Mprotect, 0, 20, READ), &[20]);
     story.map(200, 16, WRITE, ANONYMOUS).about(Call::Madvise, 200, 10, 23);
     check(&story, |s| _ = s.about(Call::Munmap, 200, 16, 0), &[10]);
+}
+
+#[test]
+fn pages_that_cannot_be_written_are_copied_one_by_one_where_all_are_to_be() {
+    let populate = |s: &mut Story| _ = s.about(Call::Madvise, 0, 8, POPULATE_WRITE);
+    let ones = |count| vec![1; count];
+    let mut story = written(4);
+    check(&story, populate, &[]);
+    story.touch(4..8, ABSENT_READ);
+    check(&story, populate, &ones(4));
+    story.about(Call::Madvise, 0, 8, POPULATE_WRITE);
+    check(&story, populate, &[]);
+    check(&story, |s| _ = s.about(Call::Mprotect, 0, 8, READ), &[8]);
+    for (view, copies) in [(FILE, 8), (SHARED, 0)] {
+        let mut story = Story::fresh();
+        story.map(100, 1, WRITE, ANONYMOUS).map(0, 8, WRITE, view).touch([0], ABSENT_READ);
+        check(&story, populate, &ones(copies));
+    }
+    // The child copies what the parent has as well; the parent is then the last.
+    let mut story = written(8);
+    story.create(11, FORK).on(1, 11);
+    check(&story, populate, &ones(8));
+    populate(&mut story);
+    check(&story, |s| populate(s.on(0, 10)), &[]);
+}
+
+#[test]
+fn the_page_of_zeros_is_not_made_cold() {
+    let cold = |s: &mut Story| _ = s.about(Call::Madvise, 0, 8, COLD);
+    let mut story = Story::fresh();
+    story.map(100, 1, WRITE, ANONYMOUS).map(0, 8, WRITE, ANONYMOUS).touch(0..8, ABSENT_READ);
+    check(&story, cold, &[]);
+    check(&story, |s| cold(s.touch(2..4, COPY)), &[1, 1, 2]);
+    let mut story = Story::fresh();
+    story.map(100, 1, WRITE, ANONYMOUS).map(0, 8, READ, FILE).touch([0], ABSENT_READ);
+    check(&story, cold, &[8]);
+}
+
+#[test]
+fn what_has_a_file_is_paged_out() {
+    let out = |s: &mut Story| _ = s.about(Call::Madvise, 0, 8, PAGEOUT);
+    // The program's own would go to swap, of which nothing is known.
+    check(&written(8), out, &[]);
+    for view in [FILE, SHARED] {
+        let mut story = Story::fresh();
+        story.map(100, 1, WRITE, ANONYMOUS).map(0, 8, READ, view).touch([0], ABSENT_READ);
+        check(&story, out, &[1; 8]);
+        check(&story, |s| out(s.about(Call::Madvise, 0, 8, PAGEOUT)), &[1; 8]);
+        // Where others may run in the space, they are flushed together.
+        story.create(11, THREAD);
+        check(&story, out, &[-1]);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use lookaside_traces::{
 };
 
 use crate::story::{
-    ABSENT_WRITE, ANONYMOUS, BASE, FORK, Story, THREAD, VFORK, WRITE, acts, initiator, steps,
+    ABSENT_WRITE, ANONYMOUS, BASE, COPY, FORK, Story, THREAD, VFORK, WRITE, acts, initiator, steps,
 };
 
 fn script(story: &Story) -> Script {
@@ -133,6 +133,48 @@ fn a_space_ends_with_its_last_thread() {
         ]
     );
     assert_eq!(initiator(&script, |act| matches!(act, Act::End(_))).operation, Operation::Exit);
+}
+
+#[test]
+fn whether_a_page_from_before_the_trace_is_copied_is_not_known() {
+    let unknown = |story: &Story| script(story).unknown.mappings;
+    let mut story = Story::new();
+    assert_eq!(unknown(story.touch([0], COPY)), 1);
+    // Now it is the program's own.
+    assert_eq!(unknown(story.touch([0], COPY)), 1);
+    assert_eq!(unknown(Story::fresh().touch([0], COPY)), 0);
+}
+
+#[test]
+fn a_space_ends_when_its_pages_are_freed() {
+    // Between its last thread's end and that, others may have had the CPU: it then has another space.
+    let mut story = Story::new();
+    let unmapped = Kind::Unmapped { space: 1 };
+    story.event(Kind::Exit).switch(20).flush(Reason::Switch, -1).switch(10);
+    let early = story.script(Flushes::FromCalls);
+    story.flush(Reason::Send, -1).event(unmapped);
+    let late = story.script(Flushes::FromCalls);
+    let end = |script: &Script| {
+        let is_end = |act: &Act| matches!(act, Act::End(_));
+        acts(script).iter().position(is_end).map(|place| (place, acts(script).len()))
+    };
+    assert_eq!((end(&early), end(&late)), (Some((2, 5)), Some((4, 5))));
+}
+
+#[test]
+fn of_a_program_that_was_not_recorded_only_this_is_known_that_a_cpu_leaves_its_space() {
+    let mut story = Story::new();
+    story.trace.origin.root = Some(20);
+    let ends = |story: &Story| {
+        let script = script(story);
+        let others = steps(&script).into_iter().filter(|step| matches!(step.act, Act::End(_)));
+        others.map(|step| script.initiators[step.initiator as usize].recorded).collect::<Vec<_>>()
+    };
+    story.event(Kind::Exit);
+    assert_eq!(ends(&story), []);
+    // What a switch says comes under the name of the thread that was left.
+    assert_eq!(ends(story.copy().switch(20).on(0, 10).flush(Reason::Switch, 0)), []);
+    assert_eq!(ends(story.flush(Reason::Switch, 0).switch(20)), [false]);
 }
 
 #[test]

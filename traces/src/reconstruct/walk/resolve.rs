@@ -8,7 +8,7 @@ use crate::{
         linux::{self, Effect, Flush, Gathers},
         memory::Outcome,
         number::{ALL, RawAct},
-        tasks::{Open, Tasks},
+        tasks::{Open, State, Tasks},
     },
 };
 
@@ -37,8 +37,11 @@ impl Walk<'_> {
             return;
         }
         let Tasks { spaces, frames, .. } = &mut self.tasks;
-        let memory = &mut spaces[space as usize].memory;
+        let State { memory, users, .. } = &mut spaces[space as usize];
         let mut effect = memory.call(call, &arguments, value, frames, &mut self.budget);
+        if *users > 1 {
+            effect.defer(call, &arguments);
+        }
         if crowded {
             effect.crowd(call, &arguments, value);
         }
@@ -122,8 +125,11 @@ impl Walk<'_> {
         }
         let Tasks { spaces, frames, .. } = &mut self.tasks;
         let memory = &mut spaces[space as usize].memory;
+        // Who else has a page from before the trace nobody knows: it is taken for somebody's.
+        let guessed = !memory.complete && !memory.has(page);
         let outcome = memory.fault(page, code, frames);
         let operation = Operation::Fault;
+        self.unknown.mappings += u64::from(guessed && outcome == Outcome::Copied);
         match outcome {
             Outcome::Mapped { first, last } => {
                 self.step(event, event.task, operation, RawAct::Map { space, first, last });

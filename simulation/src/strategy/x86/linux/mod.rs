@@ -35,7 +35,7 @@ pub use host::INTERRUPT_HOLD;
 
 use self::{
     calls::Calls,
-    cpu::{Cpu, SLOTS},
+    cpu::{Cpu, KERNEL_CONTEXT, SLOTS},
     host::Host,
     patches::{Patch, Patches},
     space::{Line, Mm},
@@ -280,6 +280,13 @@ impl Strategy for Linux<'_> {
 
     fn idle(&self) {
         self.go_idle();
+    }
+
+    fn leave(&self) {
+        let cpu = self.cpu();
+        if self.lazy(me()).get() != 0 && cpu.loaded.get() != KERNEL_CONTEXT {
+            self.drop_space(cpu, self.named(cpu.loaded.get()));
+        }
     }
 
     fn halt(&self) {
