@@ -53,7 +53,7 @@ impl Machine {
     }
 
     /// The CPU that runs has executed for so long from `from` on, and has been charged for it. Returns what that takes in
-    /// addition, and has the other threads of the core pay the same.
+    /// addition, and charges the other threads of the core the same.
     pub(crate) fn slow(&mut self, cause: Cause, from: Ps, time: Ps) -> Ps {
         if !cause.executes() || self.cpu().execution.open {
             return 0;
@@ -73,7 +73,7 @@ impl Machine {
         }
         let mine = &mut self.cpu().execution;
         let until = from + time + extra;
-        // What goes on beside work is paid for by both, whatever comes of the work.
+        // What goes on beside work is charged to both, whatever comes of the work.
         let begins = if settled {
             until
         } else if from == mine.until {

@@ -83,7 +83,7 @@ fn a_thread_that_waits_leaves_the_core_to_the_other() {
 }
 
 #[test]
-fn a_handler_beside_the_other_thread_is_paid_for_once() {
+fn a_handler_beside_the_other_thread_is_charged_once() {
     // CPU 1 interrupts CPU 0 in its work; the work of CPU 2 is beside all that CPU 0 does, and the handler works too.
     let arena = arena();
     let report = run(
@@ -106,7 +106,7 @@ fn a_handler_beside_the_other_thread_is_paid_for_once() {
 }
 
 #[test]
-fn an_interruption_does_not_make_what_was_paid_for_be_paid_again() {
+fn an_interruption_does_not_charge_the_same_overlap_again() {
     // What CPU 2 does with interrupts off is known at once to be beside all of the work of CPU 0.
     let arena = arena();
     let report = run(
