@@ -15,6 +15,8 @@ mod instructions;
 mod interrupts;
 #[path = "timed/runs.rs"]
 mod runs;
+#[path = "timed/siblings.rs"]
+mod siblings;
 #[path = "timed/timeline.rs"]
 mod timeline;
 #[path = "timed/tlb.rs"]

@@ -59,6 +59,7 @@ pub fn model(cpus: usize, arm: bool) -> Model {
         (Atomic, 6_000),
         (Fence, 8_000),
         (LineThread, 8_000),
+        (Sibling, 600),
         (LineCluster, 25_000),
         (LineSocket, 60_000),
         (LineRemote, 140_000),

@@ -7,6 +7,8 @@ super::keyed::keyed! {
     Cause
     /// What programs and the kernel compute, as the workload says.
     Work = "work",
+    /// What that takes in addition while another hardware thread of the core executes.
+    Siblings = "siblings",
     /// Accesses to words whose cache lines the CPU has, atomics included.
     Words = "words",
     /// Cache lines that come from other CPUs.

@@ -11,6 +11,7 @@ use super::{
     invalidate::Broadcast,
     price::Ps,
     program::Span,
+    siblings::Execution,
     tlb::Tlb,
 };
 
@@ -98,6 +99,10 @@ pub(crate) struct Cpu {
     pub(crate) received: u64,
     /// What firmware has taken from it and it has not noticed yet.
     pub(crate) stolen: Ps,
+    /// When it executes instructions, as far as that is charged, or as long as it works.
+    pub(crate) execution: Execution,
+    /// What other threads of its core have taken from it and it has not noticed yet.
+    pub(crate) late: Ps,
     /// When firmware has served all that was asked of it here.
     pub(crate) firmware: Ps,
     /// How long it has waited since its last step: nothing can be taken from a CPU that waits.
@@ -136,6 +141,8 @@ impl Cpu {
             loads: Loads::default(),
             received: 0,
             stolen: 0,
+            execution: Execution::default(),
+            late: 0,
             firmware: 0,
             rested: 0,
             root: 0,

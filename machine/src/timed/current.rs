@@ -247,6 +247,9 @@ fn take_interrupt() {
 pub(crate) fn wait(cause: Cause, until: Option<Ps>) -> Ps {
     let (from, until) = with(|machine| {
         let cpu = machine.running;
+        if let (Cause::Work | Cause::Siblings, Some(until)) = (cause, until) {
+            machine.begin_work(until);
+        }
         let c = &mut machine.cpus[cpu];
         c.waiting = true;
         let arrival = c.pending.front().filter(|_| c.interrupts).map(|first| first.arrival);
@@ -260,8 +263,9 @@ pub(crate) fn wait(cause: Cause, until: Option<Ps>) -> Ps {
         }
         let resumed = machine.resumed_at;
         machine.cpu().waiting = false;
-        if cause == Cause::Work {
-            machine.charge_until(cause, resumed);
+        if matches!(cause, Cause::Work | Cause::Siblings) {
+            machine.spend(cause, resumed.saturating_sub(from));
+            machine.end_work();
         } else {
             machine.rest(cause, resumed.saturating_sub(from));
         }

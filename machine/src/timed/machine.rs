@@ -56,6 +56,8 @@ pub(crate) struct Machine {
     pub(crate) failure: Option<Failure>,
     /// How many moments are to be kept for a timeline; 0 for none.
     timeline: usize,
+    /// What each nanosecond takes in addition while another thread of the core executes; 0 where none can.
+    pub(crate) slowdown: Ps,
     /// What keeps them, while programs run.
     pub(crate) recorder: Option<Box<Recorder>>,
 }
@@ -91,6 +93,7 @@ impl Machine {
             history: History::default(),
             failure: None,
             timeline,
+            slowdown: 0,
             recorder: None,
         }
     }
@@ -99,6 +102,7 @@ impl Machine {
     pub(crate) fn start(&mut self) {
         for (number, cpu) in self.cpus.iter_mut().enumerate() {
             (cpu.now, cpu.drain, cpu.rested) = (0, 0, 0);
+            (cpu.execution, cpu.late) = (super::siblings::Execution::default(), 0);
             cpu.account = super::account::Account::default();
             cpu.counters = super::account::Counters::default();
             cpu.forget_watched();
@@ -107,6 +111,7 @@ impl Machine {
         self.history = History::default();
         self.bills.fill(Bill::default());
         self.events = 0;
+        self.slowdown = self.price_of_siblings();
         self.horizon = self.limit.min(LAST);
         self.recorder =
             (self.timeline > 0).then(|| Box::new(Recorder::new(self.timeline, self.cpus.len())));
@@ -122,6 +127,17 @@ impl Machine {
     #[inline]
     pub(crate) fn charge(&mut self, cause: Cause, time: Ps) {
         if time > 0 {
+            if self.slowdown > 0 {
+                self.charge_siblings(cause, time);
+            }
+            self.spend(cause, time);
+        }
+    }
+
+    /// The same, for time in which it makes no difference what the other threads of the core do.
+    #[inline]
+    pub(crate) fn spend(&mut self, cause: Cause, time: Ps) {
+        if time > 0 {
             let cpu = &mut self.cpus[self.running];
             cpu.now += time;
             if !matches!(cause, Cause::Words | Cause::Lines | Cause::LineQueue) {
@@ -134,6 +150,16 @@ impl Machine {
                 bill.account.add(cpu.activity, cause, time);
             }
         }
+    }
+
+    /// Spends what the other threads of the core have taken from the CPU that runs, and what they add to what comes.
+    #[cold]
+    fn charge_siblings(&mut self, cause: Cause, time: Ps) {
+        let late = core::mem::take(&mut self.cpu().late);
+        self.spend(Cause::Siblings, late);
+        let from = self.cpu().now;
+        let extra = self.slow(cause, from, time);
+        self.spend(Cause::Siblings, extra);
     }
 
     #[inline]
@@ -166,7 +192,7 @@ impl Machine {
     #[inline]
     pub(crate) fn is_robbed(&self) -> bool {
         let cpu = &self.cpus[self.running];
-        cpu.received != self.fabric.operations || cpu.stolen | cpu.rested != 0
+        cpu.received != self.fabric.operations || cpu.stolen | cpu.rested | cpu.late != 0
     }
 
     /// Charges the CPU that runs for what others have taken from it since its last step, as far as it
@@ -178,6 +204,8 @@ impl Machine {
         let received = operations - core::mem::replace(&mut cpu.received, operations);
         let taken = received * per_broadcast + core::mem::take(&mut cpu.stolen);
         let rested = core::mem::take(&mut cpu.rested);
+        let late = core::mem::take(&mut cpu.late);
+        self.spend(Cause::Siblings, late);
         self.charge(Cause::Stolen, taken.saturating_sub(rested));
     }
 

@@ -12,6 +12,7 @@
 //! | --- | --- |
 //! | words | every atomic word lies in a cache line, by its address in the [`Arena`]. A load of a line that the CPU lacks costs the distance to the nearest CPU that has a copy; loads that follow each other, of lines that different CPUs wrote, are under way together, up to 10. Requests for one line are served one after the other, by the cluster if it has a copy and else by the line's home. A write costs the distance to the farthest, takes all copies away, and comes after the write before it, the first load after that and the requests that the home has. A store goes on while its line is on the way; an atomic, a fence, an interrupt and a return from one wait for it |
 //! | waiting | a CPU that waits in a loop ([`relax`]) sleeps until one of the lines is written that the loop has read; what others take from it meanwhile costs it nothing |
+//! | hyper-threads | while two threads of a core execute instructions, each goes slower; one that waits, for another CPU, a lock or a line, leaves the core to the other |
 //! | TLBs | two levels with entries and ways, what is gone is replaced first and then what was used least recently; tags, global entries, contiguous blocks; a cache of upper levels |
 //! | interrupts | a price to send (to one CPU or to a group), to arrive, to enter and to return; they wait while interrupts are off, and those that wait are taken as one |
 //! | broadcasts | a queue: each invalidation occupies the interconnect of every node; a CPU has a window of them under way; one wait at a time in the whole system; and each takes something from every CPU that does not wait |
@@ -30,7 +31,7 @@
 //!   of them is hidden, and loads of several CPUs' lines that overlap: that is what a loop does which
 //!   asks one CPU after another. Two loads of lines from the same CPU come one after the other, as if
 //!   the second needed what the first brings.
-//! * Frequency, power states, hyper-threads that slow each other down, hosts that pre-empt guests.
+//! * Frequency, power states, hosts that pre-empt guests.
 //! * TLBs for instructions apart from data; entries for blocks of more than one size at one address.
 //! * Where a broadcast is in the interconnect: it takes effect when it is issued, and is waited for.
 
@@ -59,6 +60,7 @@ mod queue;
 mod random;
 mod report;
 pub mod riscv;
+mod siblings;
 mod simulate;
 pub mod tables;
 mod timeline;

@@ -21,6 +21,9 @@ super::keyed::keyed! {
     LineSocket = "line_socket",
     /// A cache line that another socket has.
     LineRemote = "line_remote",
+    /// What each nanosecond of a CPU's own instructions takes in addition while another hardware thread of
+    /// its core executes instructions too.
+    Sibling = "sibling",
     /// How long one request for a cache line occupies what serves the requests for it: one at a time.
     LineService = "line_service",
     /// A translation that the first level of the TLB lacks and the second has.

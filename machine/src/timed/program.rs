@@ -49,21 +49,32 @@ pub fn counters() -> Counters {
 /// the broadcasts of others take.
 pub fn work(time: Ps) {
     let mut left = time;
+    // What other threads of the core take from it meanwhile. Interrupts are taken in that time as well.
+    let mut late = 0;
     let robbed = || current::with(|machine| machine.is_robbed());
-    while left > 0 {
+    while left + late > 0 {
         let (on, free) = current::with(|machine| {
             let cpu = machine.running;
             let c = &machine.cpus[cpu];
             // With interrupts off, or if nobody acts before, it is over in one go.
-            (c.interrupts, key(c.now + left, cpu) < machine.queue.min() && c.pending.is_empty())
+            (
+                c.interrupts,
+                key(c.now + left + late, cpu) < machine.queue.min() && c.pending.is_empty(),
+            )
         });
         if !on || free && !robbed() {
-            current::with(|machine| machine.charge(Cause::Work, left));
+            current::with(|machine| {
+                machine.charge(Cause::Work, left);
+                machine.charge(Cause::Siblings, late);
+            });
             return;
         }
         current::turn();
-        let until = now() + left;
-        left -= wait(Cause::Work, Some(until)).min(left);
+        let (cause, rest) =
+            if left > 0 { (Cause::Work, &mut left) } else { (Cause::Siblings, &mut late) };
+        let until = now() + *rest;
+        *rest -= wait(cause, Some(until)).min(*rest);
+        late += current::with(|machine| core::mem::take(&mut machine.cpu().late));
     }
     if robbed() {
         current::turn();

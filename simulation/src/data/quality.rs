@@ -65,7 +65,7 @@ impl Machine {
         let broadcasts = self.isa == Isa::Aarch64 || self.features.invlpgb;
         let tags = self.features.tag_bits > 0;
         match price {
-            Price::LineThread => threads > 1,
+            Price::LineThread | Price::Sibling => threads > 1,
             Price::LineSocket => clusters > 1,
             // Two cores never ask for one line while another is served that does not wait for the line itself.
             Price::LineService => self.model.topology.cores() > 2,
