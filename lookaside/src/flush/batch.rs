@@ -3,8 +3,8 @@
 use core::fmt;
 
 use super::{
-    flushed::{Flushed, Held},
-    gather::Gather,
+    flushed::Flushed,
+    gather::{Gather, Held},
     initiator::Initiator,
     shootdown::Shootdown,
 };

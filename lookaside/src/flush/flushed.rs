@@ -1,7 +1,5 @@
 //! What a completed flush hands back: the frames that its gather has held.
 
-use core::{fmt, mem::ManuallyDrop};
-
 use crate::flags::Flags;
 
 /// What was gathered is flushed: no CPU holds it in a TLB or a walk cache, none walks it any more, and none has an
@@ -39,37 +37,5 @@ pub struct Acknowledged<F = ()> {
 impl<F> From<Flushed<F>> for Acknowledged<F> {
     fn from(Flushed { frames, flags }: Flushed<F>) -> Self {
         Self { frames, flags }
-    }
-}
-
-/// A kernel's container of frames that CPUs may still reach. Frames go in; they come out when they are flushed, and
-/// are leaked if the container is dropped before.
-pub(super) struct Held<F>(ManuallyDrop<F>);
-
-impl<F> Held<F> {
-    #[inline]
-    pub(super) const fn new(frames: F) -> Self {
-        Self(ManuallyDrop::new(frames))
-    }
-
-    #[inline]
-    pub(super) fn add<T>(&mut self, item: T)
-    where
-        F: Extend<T>,
-    {
-        self.0.extend(Some(item));
-    }
-
-    /// The frames, after the flush.
-    #[inline]
-    pub(super) fn into_frames(self) -> F {
-        ManuallyDrop::into_inner(self.0)
-    }
-}
-
-/// Without the frames: nothing reaches them before they are flushed.
-impl<F> fmt::Debug for Held<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Held")
     }
 }

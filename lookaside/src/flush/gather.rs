@@ -1,8 +1,7 @@
 //! The changes to the page tables of one space that are not flushed yet (Linux: `mmu_gather`).
 
-use core::fmt;
+use core::{fmt, mem::ManuallyDrop};
 
-use super::flushed::Held;
 use crate::{
     arch::TableChange,
     counts::Outcome,
@@ -315,5 +314,37 @@ impl<P: Platform, F> fmt::Debug for Gather<'_, P, F> {
             .field("ranges", &self.changes.ranges)
             .field("flags", &self.flags)
             .finish_non_exhaustive()
+    }
+}
+
+/// A kernel's container of frames that CPUs may still reach. Frames go in; they come out when they are flushed, and
+/// are leaked if the container is dropped before.
+pub(super) struct Held<F>(ManuallyDrop<F>);
+
+impl<F> Held<F> {
+    #[inline]
+    pub(super) const fn new(frames: F) -> Self {
+        Self(ManuallyDrop::new(frames))
+    }
+
+    #[inline]
+    pub(super) fn add<T>(&mut self, item: T)
+    where
+        F: Extend<T>,
+    {
+        self.0.extend(Some(item));
+    }
+
+    /// The frames, after the flush.
+    #[inline]
+    pub(super) fn into_frames(self) -> F {
+        ManuallyDrop::into_inner(self.0)
+    }
+}
+
+/// Without the frames: nothing reaches them before they are flushed.
+impl<F> fmt::Debug for Held<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Held")
     }
 }

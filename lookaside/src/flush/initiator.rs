@@ -1,6 +1,6 @@
 //! The initiator of a flush: by which means the CPUs that must act ([`super::targets`]) do: none, local, IPIs, broadcast.
 
-use super::shootdown::Shootdown;
+use super::{Done, shootdown::Shootdown};
 use crate::{
     arch::{Invalidation, Mmu, Scope, Wait},
     costs::Costs,
@@ -21,19 +21,6 @@ pub(super) struct Initiator<'f, 't, P: Platform, T: Tags<P>> {
     pub(super) context: u64,
     /// Whether a table is freed.
     pub(super) tables: bool,
-}
-
-/// What was done.
-pub(super) struct Done {
-    pub(super) outcome: Outcome,
-    pub(super) targets: u32,
-    pub(super) rounds: u64,
-}
-
-impl Done {
-    pub(super) const fn by(outcome: Outcome) -> Self {
-        Self { outcome, targets: 0, rounds: 0 }
-    }
 }
 
 impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
@@ -137,6 +124,9 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         if !runs_here {
             return Outcome::NoCpu;
         }
+        if self.tables && self.leave_instead() {
+            return Outcome::Local;
+        }
         if self.retag_is_cheaper(Scope::Local) && self.retag() {
             return Outcome::Retagged;
         }
@@ -144,6 +134,19 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
             return Outcome::Local;
         }
         self.broadcast_to_newcomers().outcome
+    }
+
+    /// Whether this CPU was lazy in the space, and has left it instead of a flush of tables, as a lazy target does: the
+    /// generation tells it what it has missed. Most often a process ends here, and all CPUs would have to leave.
+    #[cold]
+    fn leave_instead(&self) -> bool {
+        let leaves = T::tracks_generations(self.this_cpu.tlb)
+            && !self.this_cpu.stale_entries_do_harm(self.tables)
+            && self.root_state(self.this_cpu.id()) == RootState::Lazy;
+        if leaves {
+            let _ = self.this_cpu.park();
+        }
+        leaves
     }
 
     #[cold]

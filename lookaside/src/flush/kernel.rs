@@ -1,10 +1,6 @@
 //! Addresses that every CPU uses under every tag: the kernel's own.
 
-use super::{
-    flushed::{Flushed, Held},
-    pending::PendingFlush,
-    shootdown::Shootdown,
-};
+use super::{flushed::Flushed, gather::Held, pending::PendingFlush, shootdown::Shootdown};
 use crate::{
     arch::{Invalidation, Mmu, Scope, TableChange},
     counts::{Event, Outcome},

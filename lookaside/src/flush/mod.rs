@@ -2,7 +2,7 @@
 //!
 //! | file | concept |
 //! | --- | --- |
-//! | `gather.rs` | the changes to the page tables of one space that are not flushed yet (`mmu_gather`) |
+//! | `gather.rs` | the changes to the page tables of one space that are not flushed yet, and the frames held until then (`mmu_gather`) |
 //! | `page.rs` | one page, without memory, as long as no other CPU must act |
 //! | `targets.rs` | which CPUs must act |
 //! | `initiator.rs` | by which means: none, on this CPU, by IPIs, by broadcast |
@@ -40,7 +40,7 @@ pub use self::{
 };
 use self::{
     gather::{Changes, Gather},
-    initiator::{Done, Initiator},
+    initiator::Initiator,
     shootdown::Shootdown,
 };
 pub use crate::flags::Flags;
@@ -52,6 +52,19 @@ use crate::{
     space::{AddressSpace, Unfinished},
     tlb::{CurrentCpu, Tags},
 };
+
+/// What a flush did.
+struct Done {
+    outcome: Outcome,
+    targets: u32,
+    rounds: u64,
+}
+
+impl Done {
+    const fn by(outcome: Outcome) -> Self {
+        Self { outcome, targets: 0, rounds: 0 }
+    }
+}
 
 impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Flushes what was gathered from the TLB of every CPU, and returns when no CPU holds it any more.

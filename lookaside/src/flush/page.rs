@@ -1,6 +1,6 @@
 //! The flush of one page, which most flushes are: in registers, as long as no other CPU must act.
 
-use super::initiator::{Done, Initiator};
+use super::{Done, initiator::Initiator};
 use crate::{
     arch::Mmu,
     counts::Outcome,

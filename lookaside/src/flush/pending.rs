@@ -3,8 +3,8 @@
 use core::fmt;
 
 use super::{
-    flushed::{Flushed, Held},
-    gather::Changes,
+    flushed::Flushed,
+    gather::{Changes, Held},
     shootdown::Shootdown,
 };
 use crate::{

@@ -247,25 +247,20 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     #[inline(always)] // Out of line, each caller writes the request to memory.
     fn flush_local(this_cpu: &StrategyCpu<'_, P, T>, request: &FlushRequest<'_>) -> bool {
         let FlushScope::AddressSpace { context, first, last } = request.scope else { return false };
-        let PerCpuAsidsCpu { active, slots, .. } = T::per_cpu(this_cpu.cpu);
+        let slots = &*T::per_cpu(this_cpu.cpu).slots;
         let tables = request.ranges.change() == TableChange::FreedTables;
-        let walks_outlive_tags = this_cpu.mmu().properties().walks_outlive_tags;
-        let active = active.load(Ordering::Relaxed); // Relaxed: this CPU's own word.
-        let (slot, tag) = if id_of(active) == context {
-            if tables && !walks_outlive_tags && active & LAZY != 0 {
-                // As a lazy target does. Most often a process ends here, and this CPU would have to leave all the same.
-                let _ = Self::park(this_cpu);
-                return true;
-            }
-            (slots.current(), this_cpu.tag())
-        } else if tables && walks_outlive_tags {
-            match slots.holding(running(context)) {
-                Some(slot) => (slot, tag_of(slot)),
-                None => return false,
-            }
-        } else {
-            return false;
-        };
+        // Relaxed: this CPU's own word.
+        let (slot, tag) =
+            if id_of(T::per_cpu(this_cpu.cpu).active.load(Ordering::Relaxed)) == context {
+                (slots.current(), this_cpu.tag())
+            } else if tables && this_cpu.mmu().properties().walks_outlive_tags {
+                match slots.holding(running(context)) {
+                    Some(slot) => (slot, tag_of(slot)),
+                    None => return false,
+                }
+            } else {
+                return false;
+            };
         Self::flush_generations(this_cpu, (slot, tag), (first, last), |mapped| {
             request.ranges.flush(&this_cpu.tlb.platform, this_cpu.errata(), tag, Some(mapped));
         })
