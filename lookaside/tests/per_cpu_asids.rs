@@ -199,6 +199,9 @@ fn a_lazy_cpu_that_flushes_tables_itself_leaves_instead() {
     let _ = this_cpu(tlb).switch(&a);
     this_cpu(tlb).lazy();
     tlb.platform().forget_logs();
+    revoke(tlb, 0, &a, Revoked::Pages(pages(0x1000, 2)));
+    assert_eq!(acts(tlb, 0), [Op::FlushRange(2, 0x1000, 2)], "pages alone are flushed");
+    tlb.platform().forget_logs();
     revoke(tlb, 0, &a, Revoked::Everything);
     assert_eq!(tlb.platform().outcome(), (Outcome::Local, 0));
     assert_eq!(acts(tlb, 0), [Op::Park]);
