@@ -54,6 +54,15 @@ impl Loads {
     }
 }
 
+/// A line that this CPU has got for an atomic, and how long it has it at least: the next request has to reach this CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrived {
+    pub(crate) line: usize,
+    pub(crate) until: Ps,
+    /// Whether it came for a compare-exchange that failed, and was not used since.
+    pub(crate) failed: bool,
+}
+
 /// An interrupt on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
@@ -95,6 +104,8 @@ pub(crate) struct Cpu {
     pub(crate) broadcasts: VecDeque<Broadcast>,
     /// Loads that are under way together.
     pub(crate) loads: Loads,
+    /// The latest line that it has got for an atomic.
+    pub(crate) arrived: Arrived,
     /// How many of all broadcasts it has been charged for as a target.
     pub(crate) received: u64,
     /// What firmware has taken from it and it has not noticed yet.
@@ -139,6 +150,7 @@ impl Cpu {
             drain_line: 0,
             broadcasts: VecDeque::new(),
             loads: Loads::default(),
+            arrived: Arrived::default(),
             received: 0,
             stolen: 0,
             execution: Execution::default(),

@@ -125,6 +125,8 @@ pub(crate) struct Line {
     pub(crate) agents: Agents,
     /// Which socket has had it, while several want it.
     turns: Turns,
+    /// Whether the last write of it that moved it was a store, after which the CPU has not waited for it.
+    stored: bool,
     /// How often it has moved.
     pub(crate) moves: u64,
     /// How long CPUs have waited for it, while it moved or others moved it.
@@ -150,6 +152,7 @@ impl Line {
         copied: 0,
         agents: Agents::NEW,
         turns: Turns::NEW,
+        stored: false,
         moves: 0,
         spent: 0,
     };
@@ -203,6 +206,23 @@ impl Line {
             distance = places.within_socket();
         }
         Some(Move { begins, distance })
+    }
+
+    /// A write by `cpu` before those that wait for the line can have it, of whom the last is noted as its only holder:
+    /// copies that others have come after its write, so that none of them sleeps yet until the line is written. Whether that
+    /// can be: not where that last one has stored and gone on, as it may have read what it now would have to read again,
+    /// nor where it is `cpu`.
+    pub(crate) fn write_before(&mut self, cpu: u16) -> bool {
+        if self.stored || self.writer == cpu {
+            return false;
+        }
+        self.holders.replace(self.writer, &mut self.spare, |_| ());
+        true
+    }
+
+    /// Notes whether the write under way is a store.
+    pub(crate) fn note_store(&mut self, is_store: bool) {
+        self.stored = is_store;
     }
 
     /// The CPU that wrote it last.

@@ -7,7 +7,7 @@ use super::{
     arena::LINE,
     bill::Bill,
     broadcasts::{Broadcasts, KERNEL_KEY},
-    cpu::{Cpu, Pending},
+    cpu::{Arrived, Cpu, Pending},
     fabric::Fabric,
     history::{Happened, History},
     lines::{Line, Move},
@@ -102,6 +102,7 @@ impl Machine {
     pub(crate) fn start(&mut self) {
         for (number, cpu) in self.cpus.iter_mut().enumerate() {
             (cpu.now, cpu.drain, cpu.rested) = (0, 0, 0);
+            cpu.arrived = Arrived::default();
             (cpu.execution, cpu.late) = (super::siblings::Execution::default(), 0);
             cpu.account = super::account::Account::default();
             cpu.counters = super::account::Counters::default();
@@ -230,6 +231,10 @@ impl Machine {
         let (cpu, cpus) = (self.running, self.cpus.len());
         let now = self.cpus[cpu].now;
         self.cpus[cpu].watch(line);
+        if self.has_arrived(line) {
+            self.charge_price(Cause::Words, Price::Hit);
+            return;
+        }
         let (writer, dirty) = (self.lines[line].writer(), self.lines[line].is_dirty());
         match self.lines[line].read(&self.places, cpus, cpu as u16, now) {
             None => self.charge_price(Cause::Words, Price::Hit),
@@ -307,6 +312,7 @@ impl Machine {
         })?;
         let ends = moves.begins + model.prices.charge(moves.distance.line());
         lines[line].busy_until(ends);
+        lines[line].note_store(false);
         for &other in woken[..count].iter().chain(&more) {
             queue.set(other, queue.get(other).min(key(ends, other)));
         }
@@ -318,6 +324,7 @@ impl Machine {
     #[inline]
     pub(crate) fn store_line(&mut self, line: usize) {
         if let Some((_, ends)) = self.take_line(line) {
+            self.lines[line].note_store(true);
             self.lines[line].moves += 1;
             let cpu = self.cpu();
             if cpu.drain < ends {
@@ -333,8 +340,12 @@ impl Machine {
     pub(crate) fn modify_line(&mut self, line: usize) {
         self.drain();
         self.cpu().watch(line);
-        if let Some((moves, _)) = self.take_line(line) {
+        if !self.comes_before(line)
+            && let Some((moves, ends)) = self.take_line(line)
+        {
             self.wait_for_line(line, moves);
+            let way = self.model.prices.charge(moves.distance.line());
+            self.cpu().arrived = Arrived { line, until: ends + way / 2, failed: false };
         }
         self.charge_price(Cause::Words, Price::Atomic);
     }

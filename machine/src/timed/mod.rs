@@ -44,6 +44,7 @@ mod broadcasts;
 mod cache;
 mod cpu;
 mod current;
+mod exchange;
 mod fabric;
 mod history;
 mod invalidate;

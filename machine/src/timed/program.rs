@@ -211,7 +211,11 @@ pub fn pause(usual: Ps, place: impl FnOnce(Ps) -> Ps) {
 /// that the loop has read, or an interrupt is taken. A loop that has read nothing, or more lines than
 /// can be watched, goes on after [`super::Price::LineCluster`] or a nanosecond, so that time passes.
 pub fn relax() {
-    let taken = current::with(|machine| machine.cpu().counters.taken);
+    let taken = current::with(|machine| {
+        let cpu = machine.cpu();
+        cpu.arrived.failed = false;
+        cpu.counters.taken
+    });
     current::turn();
     let watches = current::with(|machine| {
         let cpu = machine.running;

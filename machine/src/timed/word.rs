@@ -6,7 +6,7 @@ use lookaside::platform::Ordering;
 
 use super::{
     account::Cause,
-    current::{charge_program, step_of_program},
+    current::{charge_program, step_of_program, turn, with},
     machine::Address,
     price::Price,
 };
@@ -48,6 +48,38 @@ impl Word {
             charge_program(Price::Atomic);
         }
         old
+    }
+
+    /// A compare-exchange. It is not inlined: there are many, and this is a good part of the command line.
+    #[inline(never)]
+    fn compare(&self, current: u64, new: u64) -> Result<u64, u64> {
+        loop {
+            let mut runs = false;
+            step_of_program(|machine| {
+                let line = machine.line(self.address());
+                machine.modify_line(line);
+                runs = true;
+            });
+            let old = self.peek();
+            if old == current {
+                self.poke(new);
+                return Ok(old);
+            }
+            if !runs {
+                return Err(old);
+            }
+            // A failure only reads: what it finds is what is there when the line has come, after the writes of those
+            // that were before.
+            turn();
+            let found = self.peek();
+            with(|machine| {
+                let line = machine.line(self.address());
+                machine.note_failure(line);
+            });
+            if found != current {
+                return Err(found);
+            }
+        }
     }
 
     fn poke(&self, value: u64) {
@@ -117,8 +149,7 @@ impl lookaside::platform::Word for Word {
         _: Ordering,
         _: Ordering,
     ) -> Result<u64, u64> {
-        let old = self.modify(|old| (old == current).then_some(new));
-        if old == current { Ok(old) } else { Err(old) }
+        self.compare(current, new)
     }
 
     #[inline]

@@ -100,6 +100,92 @@ fn a_loop_of_compare_exchanges_that_is_overtaken_has_the_line_for_its_next_attem
     assert_eq!(notes.of(1), [1060 + 30 + 5 + 5]);
 }
 
+/// Adds one by a load and compare-exchanges, and counts those.
+fn add(word: &Word) -> u64 {
+    let mut seen = word.load(Relaxed);
+    let mut attempts = 1;
+    while let Err(other) = word.compare_exchange(seen, seen + 1, Relaxed, Relaxed) {
+        (seen, attempts) = (other, attempts + 1);
+    }
+    attempts
+}
+
+#[test]
+fn a_compare_exchange_that_fails_has_the_line_for_the_next() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    let attempts = [const { Cell::new(0) }; 4];
+    let program = |cpu: usize| {
+        if cpu == 0 {
+            word.store(1, Relaxed);
+        }
+        idle_until(1000);
+        attempts[cpu].set(add(word));
+        notes.note();
+    };
+    run(&model(), 4, &arena, program, || ());
+    assert_eq!(word.peek(), 5);
+    assert_eq!(attempts.each_ref().map(Cell::get), [1, 2, 2, 2]);
+    // CPU 0 has the line and reads it; the others' copies are served one after the other, each for 8, and are there at
+    // 1030, 1038 and 1046. The write of CPU 0 comes after all of these.
+    let first = notes.of(0)[0];
+    // Then it goes from one to the next in 30. Each finds another value than it has read and has until half of the next
+    // way to try again, which takes another 5.
+    assert_eq!([1, 2, 3].map(|cpu| notes.of(cpu)[0] - first), [30 + 5, 60 + 5, 90 + 5]);
+}
+
+#[test]
+fn a_loop_that_waits_between_compare_exchanges_has_to_get_the_line_again() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    let program = |cpu: usize| {
+        if cpu == 0 {
+            word.store(1, Relaxed);
+            idle_until(5000);
+            word.store(0, Relaxed);
+        } else {
+            idle_until(1000);
+            while word.compare_exchange(0, 1, Relaxed, Relaxed).is_err() {
+                timed::relax();
+            }
+            notes.note();
+            timed::work(100);
+            word.store(0, Relaxed);
+        }
+    };
+    run(&model(), 4, &arena, program, || ());
+    let mut taken: Vec<_> = (1..4).map(|cpu| notes.of(cpu)[0]).collect();
+    taken.sort_unstable();
+    assert!(
+        taken[0] > 5000 && taken[1] >= taken[0] + 100 && taken[2] >= taken[1] + 100,
+        "{taken:?}"
+    );
+}
+
+#[test]
+fn a_reader_does_not_sleep_on_a_value_that_a_second_attempt_replaces() {
+    let arena = arena();
+    let [word] = words(&arena);
+    let program = |cpu: usize| match cpu {
+        0 => {
+            word.store(1, Relaxed);
+            idle_until(1050);
+            word.fetch_or(0, Relaxed); // It has the line after CPU 2.
+        }
+        3 => {
+            idle_until(1060);
+            while word.load(Relaxed) < 3 {
+                timed::relax(); // It has read before CPU 2 has written, and has its copy later.
+            }
+        }
+        _ => {
+            idle_until(1000);
+            add(word);
+        }
+    };
+    run(&model(), 4, &arena, program, || ());
+}
+
 #[test]
 fn a_load_that_follows_another_does_not_overlap_with_it() {
     let (arena, notes) = (arena(), Notes::default());
