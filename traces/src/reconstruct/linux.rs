@@ -15,12 +15,14 @@ use crate::{
     },
 };
 
+mod madvise;
+mod mremap;
+mod munmap;
+
+use madvise::{ADVICE_THAT_FLUSHES, MADV_PAGEOUT};
+
 /// From how many pages on Linux flushes everything instead.
 const CEILING: u64 = 33;
-/// How many pages Linux gathers before it flushes and frees them, and goes on.
-const GATHERED: u64 = 9698;
-/// What one table of the second and of the third level maps, in pages.
-const UPPER: [u64; 2] = [PIECE * PIECE, PIECE * PIECE * PIECE];
 
 /// A flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,15 +87,6 @@ impl Effect {
     }
 }
 
-/// Whether a page table goes when nothing is left in it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Tables {
-    /// If nothing is mapped there any more.
-    Unused,
-    /// If the call was about all of it.
-    Covered,
-}
-
 /// How many pages that is for Linux.
 pub(super) fn counted(pages: u64) -> Pages {
     if pages > CEILING { Pages::Everything } else { Pages::Some(pages as u32) }
@@ -128,28 +121,6 @@ const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_LOCKED: u64 = 0x2000;
 const MAP_POPULATE: u64 = 0x8000;
-
-const MREMAP_DONTUNMAP: u64 = 4;
-const MREMAP_FIXED: u64 = 2;
-
-const MADV_DONTNEED: u64 = 4;
-const MADV_FREE: u64 = 8;
-const MADV_REMOVE: u64 = 9;
-const MADV_COLD: u64 = 20;
-const MADV_PAGEOUT: u64 = 21;
-const MADV_POPULATE_READ: u64 = 22;
-const MADV_POPULATE_WRITE: u64 = 23;
-const MADV_DONTNEED_LOCKED: u64 = 24;
-const MADV_GUARD_INSTALL: u64 = 102;
-const ADVICE_THAT_FLUSHES: [u64; 7] = [
-    MADV_DONTNEED,
-    MADV_FREE,
-    MADV_REMOVE,
-    MADV_COLD,
-    MADV_PAGEOUT,
-    MADV_DONTNEED_LOCKED,
-    MADV_GUARD_INSTALL,
-];
 
 /// A mapping was not found; what was found was worked on nevertheless.
 const ENOMEM: i64 = -12;
@@ -260,76 +231,6 @@ impl Memory {
         }
     }
 
-    fn advise(
-        &mut self,
-        range: Range<u64>,
-        advice: u64,
-        frames: &mut Frames,
-        budget: &mut Budget,
-        effect: &mut Effect,
-    ) {
-        match advice {
-            MADV_DONTNEED | MADV_DONTNEED_LOCKED | MADV_REMOVE | MADV_GUARD_INSTALL => {
-                self.zap(&range, Tables::Covered, frames, effect);
-            }
-            // Whether a page was used since it was last freed or cold, no event says: it is taken for
-            // used.
-            MADV_FREE | MADV_COLD => {
-                let mut hull = self.missing(&range, effect);
-                for (number, own, others) in self.not_of_zeros(&range) {
-                    let pages = if advice == MADV_FREE { own } else { own.or(others) };
-                    widen(&mut hull, number, pages);
-                }
-                if let Some((first, last)) = hull {
-                    effect.flushes.push(Flush {
-                        first,
-                        last,
-                        counted: span(first, last),
-                        gone: false,
-                        tables: false,
-                        gathered: true,
-                    });
-                }
-            }
-            // The program's own memory can go to swap alone, and no event shows that there is any.
-            MADV_PAGEOUT => {
-                self.missing(&range, effect);
-                for (number, _, pages) in self.not_of_zeros(&range) {
-                    let goes = pages.iter().map(|page| alone(number * PIECE + page, true));
-                    effect.flushes.extend(goes);
-                    if let Some(piece) = self.pieces.get_mut(&number) {
-                        piece.drop_pages(pages, frames);
-                    }
-                }
-            }
-            MADV_POPULATE_READ | MADV_POPULATE_WRITE => {
-                self.fill(range, advice == MADV_POPULATE_WRITE, frames, budget, effect);
-            }
-            _ => {}
-        }
-    }
-
-    /// The pages of a range that are there, by piece: those of the program's own, and those of files and of shared
-    /// memory. The page of zeros is neither: `MADV_COLD` and `MADV_PAGEOUT` leave it alone.
-    fn not_of_zeros(&mut self, range: &Range<u64>) -> Vec<(u64, Bits, Bits)> {
-        let mut found: Vec<(u64, Bits, Bits)> = self
-            .within(range)
-            .map(|(number, bits, piece)| {
-                let here = piece.present.and(bits);
-                (number, here.and(piece.own), here.without(piece.own))
-            })
-            .collect();
-        for (number, _, others) in &mut found {
-            for page in others.iter() {
-                let area = self.areas.at(*number * PIECE + page);
-                if area.is_some_and(|(_, area)| area.view == View::Anonymous) {
-                    *others = others.without(Bits::one(page));
-                }
-            }
-        }
-        found
-    }
-
     /// Other things are allowed in a range; a new key changes every page that is there.
     fn protect(&mut self, range: &Range<u64>, allowed: u64, keyed: bool, effect: &mut Effect) {
         let mut hull = self.missing(range, effect);
@@ -397,216 +298,6 @@ impl Memory {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the call has as many")]
-    fn remap(
-        &mut self,
-        mut old: Range<u64>,
-        new: Range<u64>,
-        flags: u64,
-        frames: &mut Frames,
-        budget: &mut Budget,
-        effect: &mut Effect,
-    ) {
-        let (had, has) = (old.end - old.start, new.end - new.start);
-        let moved = new.start != old.start;
-        if flags & MREMAP_FIXED != 0 && moved {
-            self.unmap(&new, frames, effect);
-        }
-        if has < had {
-            self.unmap(&(old.start + has..old.end), frames, effect);
-            old.end = old.start + has;
-        }
-        let area = self.areas.at(old.start).map(|(_, area)| area);
-        if moved {
-            self.shift(&old, new.start, frames, budget, effect);
-        }
-        if moved && flags & MREMAP_DONTUNMAP == 0 {
-            self.unmap(&old, frames, effect);
-        }
-        if let Some(area) = area {
-            self.areas.set(new.clone(), area.view, area.allowed);
-            if area.own {
-                self.areas.own(new.start);
-            }
-        }
-        self.known.add(new);
-    }
-
-    /// Moves pages from one place to another. Each table's part of either place is flushed by itself,
-    /// whole, if anything was there.
-    fn shift(
-        &mut self,
-        old: &Range<u64>,
-        new: u64,
-        frames: &mut Frames,
-        budget: &mut Budget,
-        effect: &mut Effect,
-    ) {
-        let unknown = self.missing(old, effect);
-        let next = |page: u64| (page / PIECE + 1).saturating_mul(PIECE);
-        let mut at = old.start;
-        let numbers: Vec<u64> = self.within(old).map(|(number, ..)| number).collect();
-        for number in numbers {
-            at = at.max(number * PIECE);
-            while at < old.end && at / PIECE == number {
-                let to = new + (at - old.start);
-                let length = (next(at) - at).min(next(to) - to).min(old.end - at);
-                let Some(piece) = self.pieces.get_mut(&number) else { break };
-                let bits = Bits::between(at % PIECE, at % PIECE + length);
-                let here = piece.present.and(bits);
-                let sets = [here, piece.writable, piece.own, piece.barred].map(|set| set.and(here));
-                // Frames go along: for the few pages that have one it is as if they were copied.
-                piece.drop_pages(here, frames);
-                if !here.is_empty() {
-                    if length == PIECE && to.is_multiple_of(PIECE) {
-                        // The table itself is moved.
-                        self.pieces.remove(&number);
-                    }
-                    if budget.take(1) {
-                        let target = self.pieces.entry(to / PIECE).or_default();
-                        for page in here.iter() {
-                            let one = Bits::one(page);
-                            let there = Bits::one((to + number * PIECE + page - at) % PIECE);
-                            let has = |set: Bits| !set.and(one).is_empty();
-                            target.present = target.present.or(there);
-                            if has(sets[1]) {
-                                target.writable = target.writable.or(there);
-                            }
-                            if has(sets[2]) {
-                                target.own = target.own.or(there);
-                            }
-                            if has(sets[3]) {
-                                target.barred = target.barred.or(there);
-                            }
-                        }
-                    }
-                    let last = at + length - 1;
-                    effect.flushes.push(moved(at, last));
-                }
-                at += length;
-            }
-        }
-        if effect.flushes.is_empty()
-            && let Some((first, last)) = unknown
-        {
-            effect.flushes.push(moved(first, last));
-        }
-    }
-
-    /// Nothing is mapped in the range any more.
-    fn unmap(&mut self, range: &Range<u64>, frames: &mut Frames, effect: &mut Effect) {
-        self.zap(range, Tables::Unused, frames, effect);
-        self.areas.clear(range);
-    }
-
-    /// Takes the pages of a range away, and tables that are not needed any more.
-    fn zap(
-        &mut self,
-        range: &Range<u64>,
-        tables: Tables,
-        frames: &mut Frames,
-        effect: &mut Effect,
-    ) {
-        if range.is_empty() {
-            return;
-        }
-        let mut hull = self.missing(range, effect);
-        self.known.add(range.clone());
-        let shared = [View::SharedFile, View::SharedMemory]
-            .into_iter()
-            .any(|view| self.areas.any_view(range, view));
-        let mut gathered = 0;
-        let mut flushes = Vec::new();
-        for (number, bits, piece) in self.within(range) {
-            let mut here = piece.present.and(bits);
-            // A dirty page of a shared file must not be written to after it was counted as clean:
-            // there is a flush for each table. Shared memory is such a file. A page of it that was
-            // read first can be written without an event, and is taken for written.
-            let dirty = shared && !here.and(piece.writable).without(piece.own).is_empty();
-            piece.drop_pages(here, frames);
-            while gathered + here.count() >= GATHERED {
-                let taken = GATHERED - gathered;
-                let part = here
-                    .iter()
-                    .take(taken as usize)
-                    .fold(Bits::default(), |part, page| part.or(Bits::one(page)));
-                here = here.without(part);
-                widen(&mut hull, number, part);
-                flushes.extend(hull.take());
-                gathered = 0;
-            }
-            gathered += here.count();
-            widen(&mut hull, number, here);
-            if dirty {
-                flushes.extend(hull.take());
-            }
-        }
-        effect.flushes.extend(flushes.into_iter().map(|(first, last)| Flush {
-            first,
-            last,
-            counted: span(first, last),
-            gone: true,
-            tables: false,
-            gathered: true,
-        }));
-        let freed = self.free_tables(range, tables);
-        let (last_flush, stride) = match (hull, freed) {
-            (None, None) => return,
-            (Some(hull), None) => (hull, 1),
-            (Some((a, b)), Some((c, d))) => ((a.min(c), b.max(d)), 1),
-            // Without pages Linux counts in steps of a table.
-            (None, Some(freed)) => (freed, PIECE),
-        };
-        let (first, last) = last_flush;
-        effect.flushes.push(Flush {
-            first,
-            last,
-            counted: counted((last - first + 1) / stride),
-            gone: true,
-            tables: freed.is_some(),
-            gathered: true,
-        });
-    }
-
-    /// Frees the tables of a range in which nothing is left, and says from which page to which page
-    /// Linux counts them: each by its first page.
-    fn free_tables(&mut self, range: &Range<u64>, tables: Tables) -> Option<(u64, u64)> {
-        let empty: Vec<(u64, bool)> = self
-            .within(range)
-            .filter(|(_, _, piece)| piece.present.is_empty())
-            .map(|(number, bits, piece)| (number, bits.count() == PIECE || !piece.strange))
-            .collect();
-        let mut hull = None;
-        for (number, sure) in empty {
-            let low = number * PIECE;
-            let covered = range.start <= low && low + PIECE <= range.end;
-            let free = covered
-                || (tables == Tables::Unused
-                    && sure
-                    && self.complete
-                    && !self.areas.any(&(low..range.start.max(low)))
-                    && !self.areas.any(&(range.end.min(low + PIECE)..low + PIECE)));
-            if !free {
-                continue;
-            }
-            self.pieces.remove(&number);
-            widen(&mut hull, number, Bits::one(0));
-            if tables == Tables::Unused && self.complete {
-                for size in UPPER {
-                    let start = low - low % size;
-                    let used = self.pieces.range(start / PIECE..(start + size) / PIECE).next();
-                    if used.is_none()
-                        && !self.areas.any(&(start..range.start.max(start)))
-                        && !self.areas.any(&(range.end.min(start + size)..start + size))
-                    {
-                        widen(&mut hull, start / PIECE, Bits::one(0));
-                    }
-                }
-            }
-        }
-        hull
-    }
-
     /// The span of a range of which nothing is known; its pages are taken for present.
     fn missing(&self, range: &Range<u64>, effect: &mut Effect) -> Option<(u64, u64)> {
         if self.complete {
@@ -616,13 +307,6 @@ impl Memory {
         effect.unknown = true;
         Some((start, end - 1))
     }
-}
-
-/// Part of a move. It is flushed as if tables were freed: `mremap` uses `flush_tlb_range`, which on x86 asks all CPUs
-/// of the mask, as moving a page by its table leaves upper levels behind.
-fn moved(first: u64, last: u64) -> Flush {
-    let counted = span(first, last);
-    Flush { first, last, counted, gone: true, tables: true, gathered: false }
 }
 
 /// One page, flushed by itself.
