@@ -29,8 +29,7 @@ const _: () = assert!(KEEP >> 61 | Lam::U57.bits() >> 61 | Lam::U48.bits() >> 61
 
 /// A process-context identifier: 12 bits.
 ///
-/// PCID 0 is [`Pcid::RESERVED`]. Whatever knows nothing of PCIDs runs under it: firmware, early
-/// boot, parked CPUs. Tag *t* is PCID *t*. A kernel with separate user tables runs tag *t* under
+/// PCID 0 is [`Pcid::RESERVED`]: that of early boot, and of parked CPUs. Tag *t* is PCID *t*. A kernel with separate user tables runs tag *t* under
 /// PCID *t* while it is in the kernel and under its [twin](Self::twin) in user mode, which halves
 /// the number of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -318,8 +318,9 @@ impl<I: Instructions> Mmu for X86<I> {
         // FENCE F-X86-PARK (pairs with reads that no CPU runs the space): serialising, so no
         // walk of the previous root starts after it, and its tables can be freed.
         //
-        // Code that knows nothing of PCIDs runs under PCID 0 as well, so what is there is dropped.
-        self.insn.write_cr3(self.cr3(self.reserved_root, Pcid::RESERVED, Held::Drop));
+        // Nothing else runs under PCID 0, so that what is held there is of the kernel's half. That is kept: a flush of
+        // kernel addresses reaches it, which removes global entries or everything.
+        self.insn.write_cr3(self.cr3(self.reserved_root, Pcid::RESERVED, Held::Keep));
     }
 
     /// A range with an address that is not canonical takes the whole tag with it, and so does on this CPU a tag

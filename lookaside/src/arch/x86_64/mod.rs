@@ -52,8 +52,8 @@
 //! # PCIDs
 //!
 //! Tag *t* is PCID *t*; with separate user tables the user half is PCID *t* + 2048, which leaves 11
-//! bits. PCID 0 is [`crate::arch::Tag::RESERVED`]: parked CPUs run under it, and so does whatever
-//! does not know that there are PCIDs. It is flushed whenever a CPU parks, and a space that is
+//! bits. PCID 0 is [`crate::arch::Tag::RESERVED`]: parked CPUs run under it, and before
+//! [`crate::Tlb::online`] early boot and firmware did, whose entries that call drops. A space that is
 //! given it must be loaded with [`crate::arch::Held::Drop`]. Where PCIDs are missing or switched
 //! off there are no tag bits, tag 0 is the only one, and every load flushes.
 //!

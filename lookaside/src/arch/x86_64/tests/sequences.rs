@@ -126,11 +126,16 @@ fn the_exit_to_user_mode_names_the_user_half() {
 }
 
 #[test]
-fn pcid_10_park_drops_the_reserved_pcid() {
-    for (features, config) in
-        [(FULL, PLAIN), (NO_INVPCID, PLAIN), (FULL, AT_EXIT), (NO_PCID, PLAIN), (FULL, OFF)]
-    {
-        assert_eq!(emitted(features, config, |x86| x86.park(Errata::NONE)), [Did::Cr3(0x1000)]);
+fn pcid_10_park_keeps_what_the_reserved_root_maps() {
+    const KEPT: u64 = 0x8000_0000_0000_1000;
+    for (features, config, cr3) in [
+        (FULL, PLAIN, KEPT),
+        (NO_INVPCID, PLAIN, KEPT),
+        (FULL, AT_EXIT, KEPT),
+        (NO_PCID, PLAIN, 0x1000),
+        (FULL, OFF, 0x1000),
+    ] {
+        assert_eq!(emitted(features, config, |x86| x86.park(Errata::NONE)), [Did::Cr3(cr3)]);
     }
 }
 
