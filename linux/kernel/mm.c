@@ -15,6 +15,7 @@
 #include <linux/seq_file.h>
 #include <linux/smp.h>
 #include <linux/string.h>
+#include <linux/uaccess.h>
 #include <asm/mmu_context.h>
 #include <lookaside_arch.h>
 #include <lookaside_mm.h>
@@ -174,7 +175,11 @@ void lookaside_mm_flush(struct mm_struct *mm, unsigned long start, unsigned long
 
 void lookaside_mm_flush_all(struct mm_struct *mm)
 {
-	if (!is_dropped(DROP_WHOLE))
+	if (is_dropped(DROP_WHOLE))
+		return;
+	if (lookaside_arch_keeps_tables())
+		flush(mm, 0, TASK_SIZE_MAX, PAGE_SHIFT, LOOKASIDE_MIXED);
+	else
 		flush(mm, 0, LOOKASIDE_EVERYTHING, PAGE_SHIFT, LOOKASIDE_TABLES);
 }
 

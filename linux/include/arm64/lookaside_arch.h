@@ -37,4 +37,11 @@ static inline bool lookaside_arch_idles_parked(void)
 	return true;
 }
 
+/* Whether flush_tlb_mm is for pages alone: fork and soft-dirty bits take rights away, a collapse that is given up and batches have unmapped
+ * pages. The end of an mm, which frees tables, is asked for in asm/tlb.h. */
+static inline bool lookaside_arch_keeps_tables(void)
+{
+	return true;
+}
+
 #endif

@@ -37,4 +37,10 @@ static inline bool lookaside_arch_idles_parked(void)
 	return false;
 }
 
+/* Whether flush_tlb_mm is for pages alone: pmdp_collapse_flush calls it for a table. */
+static inline bool lookaside_arch_keeps_tables(void)
+{
+	return false;
+}
+
 #endif

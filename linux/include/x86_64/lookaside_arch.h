@@ -40,4 +40,10 @@ static inline bool lookaside_arch_idles_parked(void)
 	return false;
 }
 
+/* Whether flush_tlb_mm is for pages alone: Linux's says that tables were freed. */
+static inline bool lookaside_arch_keeps_tables(void)
+{
+	return false;
+}
+
 #endif
