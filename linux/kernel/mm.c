@@ -87,7 +87,7 @@ static __always_inline void leave(int (*how)(void), bool lazy, const char *what)
 	local_irq_save(flags);
 	if (__this_cpu_read(takes_part)) {
 		error = how();
-		__this_cpu_write(is_lazy, lazy);
+		WRITE_ONCE(*this_cpu_ptr(&is_lazy), lazy);
 	}
 	local_irq_restore(flags);
 	if (error)
@@ -149,13 +149,33 @@ static noinline void flush_and_wait(struct mm_struct *mm, unsigned long start, u
 		finish(result, &wait, "a flush");
 }
 
+/*
+ * Whether a flush may have to wait for other CPUs. One that is lazy in the mm is interrupted for tables alone: it uses no page of the
+ * mm, and flushes before it does. Where no other CPU is more than lazy, a flush of pages prepares no wait. A hint: a CPU may leave
+ * the kernel thread meanwhile, and is waited for with interrupts off then.
+ */
+static __always_inline bool waits(struct mm_struct *mm, enum lookaside_kind kind)
+{
+	int this = raw_smp_processor_id(), cpu;
+
+	if (!lookaside_arch_waits(mm))
+		return false;
+	/* On x86-64 it was not tried. */
+	if (kind == LOOKASIDE_TABLES || IS_ENABLED(CONFIG_X86))
+		return true;
+	for_each_cpu(cpu, mm_cpumask(mm))
+		if (cpu != this && !READ_ONCE(per_cpu(is_lazy, cpu)))
+			return true;
+	return false;
+}
+
 static __always_inline void flush(struct mm_struct *mm, unsigned long start, unsigned long bytes, unsigned int shift,
 				  enum lookaside_kind kind)
 {
 	unsigned long flags;
 	int result;
 
-	if (lookaside_arch_waits(mm)) {
+	if (waits(mm, kind)) {
 		flush_and_wait(mm, start, bytes, shift, kind);
 		return;
 	}
