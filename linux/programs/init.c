@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The first process. The kernel's command line says what it does: `tests`, or those named in `only=`, and `works`.
+ * The first process. The kernel's command line says what it does: `tests`, `works`, or `runs` of others' programs; with
+ * `only=` those that are named.
  */
 #include "programs.h"
 
@@ -222,9 +223,9 @@ static void count(const struct work *work)
 
 int main(int arguments, char **argument)
 {
-	bool tests = false, counted = false;
+	bool tests = false, counted = false, others = false, hunted = false;
 	unsigned less = 1;
-	const char *only = NULL;
+	char *only = NULL;
 
 	mounts();
 	int console = open("/dev/console", O_RDWR);
@@ -232,6 +233,8 @@ int main(int arguments, char **argument)
 	for (int i = 1; i < arguments; i++) {
 		tests |= !strcmp(argument[i], "tests");
 		counted |= !strcmp(argument[i], "works");
+		others |= !strcmp(argument[i], "runs");
+		hunted |= !strcmp(argument[i], "hunted");
 		if (!strncmp(argument[i], "less=", 5))
 			less = atoi(argument[i] + 5);
 		if (!strncmp(argument[i], "only=", 5))
@@ -239,6 +242,8 @@ int main(int arguments, char **argument)
 	}
 	swap_on();
 	printf("PASS boot: %u CPUs\n", cpus());
+	if (others)
+		runs(only, hunted);
 	for (const struct work *work = works; counted && work->name; work++)
 		count(work);
 	for (const struct hunter *hunter = hunters; tests && hunter->name; hunter++)

@@ -53,6 +53,9 @@ struct work {
 };
 extern const struct work works[];
 
+/* Programs of others, in /runs: all of the list, or the run that is named, with commas for its spaces. */
+void runs(char *only, bool hunted);
+
 void pin(unsigned cpu);
 unsigned cpus(void);
 void relax(void); /* in a loop that waits for another thread: which needs this CPU, if there is one alone */

@@ -66,7 +66,8 @@ pub(super) fn kernel(
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
     let image = folder.join("arch").join(linux).join("boot").join(architecture.image());
     let mut make = make(workspace, source, architecture, &folder);
-    let mut contents = config(workspace, name)?;
+    let config = config(workspace, name)?;
+    let mut contents = config.clone();
     contents.push_str(&read(&source.join("Makefile"))?);
     if kind == Kind::Library {
         let bare = setup::run(workspace, false)?;
@@ -99,7 +100,7 @@ pub(super) fn kernel(
         println!("linux: {} is built already", image.display());
         return Ok(image);
     }
-    configure(workspace, source, architecture, &folder)?;
+    configure(workspace, source, architecture, &folder, &config)?;
     println!("linux: building {}: this takes minutes", image.display());
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     process::run(make.arg(format!("-j{cpus}")).arg(architecture.image()))?;
@@ -131,11 +132,11 @@ fn configure(
     source: &Path,
     architecture: Architecture,
     folder: &Path,
+    wanted: &str,
 ) -> Result<()> {
-    let wanted = config(workspace, architecture.name())?;
     let (fragment, made) = (folder.join("lookaside.config"), folder.join(".config"));
     if !made.is_file() || !fs::read_to_string(&fragment).is_ok_and(|old| old == wanted) {
-        write(&fragment, &wanted)?;
+        write(&fragment, wanted)?;
         let mut command = make(workspace, source, architecture, folder);
         command.env("KCONFIG_ALLCONFIG", workspace.root().join(&fragment)).arg("allnoconfig");
         process::output(&mut command)?;
@@ -177,7 +178,12 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// The programs, compiled, as the file system that Linux unpacks into memory.
-pub(super) fn initramfs(workspace: &Workspace, architecture: Architecture) -> Result<PathBuf> {
+/// With them, the programs of others, and the list of their runs.
+pub(super) fn initramfs(
+    workspace: &Workspace,
+    architecture: Architecture,
+    others: Option<&(String, Vec<(String, PathBuf)>)>,
+) -> Result<PathBuf> {
     let folder = workspace.target().join("linux");
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
     let program = folder.join(format!("init-{}", architecture.name()));
@@ -186,13 +192,21 @@ pub(super) fn initramfs(workspace: &Workspace, architecture: Architecture) -> Re
         .current_dir(workspace.root().join("linux/programs"))
         .args(["-std=gnu11", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror", "-o"])
         .arg(workspace.root().join(&program))
-        .args(["init.c", "hunters.c", "works.c"]);
+        .args(["init.c", "hunters.c", "runs.c", "works.c"]);
     process::run(&mut compile)?;
     let bytes = fs::read(&program).context(|| format!("reading {}", program.display()))?;
     let archive = folder.join(format!("initramfs-{}", architecture.name()));
     let mut cpio = Vec::new();
     entry(&mut cpio, "dev", 0o040_755, &[]);
     entry(&mut cpio, "init", 0o100_755, &bytes);
+    if let Some((list, programs)) = others {
+        entry(&mut cpio, "runs", 0o040_755, &[]);
+        entry(&mut cpio, "runs/list", 0o100_644, list.as_bytes());
+        for (name, program) in programs {
+            let bytes = fs::read(program).context(|| format!("reading {}", program.display()))?;
+            entry(&mut cpio, &format!("runs/{name}"), 0o100_755, &bytes);
+        }
+    }
     entry(&mut cpio, "TRAILER!!!", 0, &[]);
     fs::write(&archive, cpio).context(|| format!("writing {}", archive.display()))?;
     Ok(archive)

@@ -26,6 +26,8 @@ pub(super) struct Boot<'a> {
     pub(super) kind: Kind,
     pub(super) image: &'a Path,
     pub(super) initramfs: &'a Path,
+    /// Of the programs of others, this run alone.
+    pub(super) only: Option<&'a str>,
 }
 
 /// What was seen.
@@ -69,7 +71,10 @@ impl Drop for Running {
 
 /// Boots, and follows the console to the end.
 pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
-    let Boot { options, kind, image, initramfs } = *boot;
+    let Boot { options, kind, image, initramfs, only } = *boot;
+    let is_counted = !options.tests && !options.selftests;
+    // Huge pages, and files in memory, of the programs of others.
+    let memory = if options.selftests { "2G" } else { "1G" };
     let mut command = Command::new(options.architecture.qemu());
     let (machine, model) = match options.architecture {
         Architecture::Arm64 => ("virt", "max"),
@@ -77,33 +82,33 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
         Architecture::X86_64 => ("pc", "max"),
     };
     command
-        .args(["-machine", machine, "-cpu", model, "-m", "1G", "-smp", &options.cpus.to_string()])
+        .args(["-machine", machine, "-cpu", model, "-m", memory, "-smp", &options.cpus.to_string()])
         .args(["-accel", "tcg,thread=multi", "-nic", "none", "-display", "none"])
         .args(["-serial", "stdio", "-monitor", "none", "-no-reboot", "-kernel"])
         .arg(image)
         .arg("-initrd")
         .arg(initramfs)
-        .args(["-append", &words(options, kind)]);
+        .args(["-append", &words(options, kind, only)]);
     let counted = workspace.target().join(format!(
         "linux/counted-{}-{}",
         options.architecture.name(),
         kind.name()
     ));
-    if !options.tests {
+    if is_counted {
         let plugin = build::plugin(workspace, options.architecture)?;
         command.arg("-plugin").arg(format!("{},out={}", plugin.display(), counted.display()));
     }
     let lines = follow(&mut command)?;
-    let plugin = if options.tests {
-        String::new()
-    } else {
+    let plugin = if is_counted {
         fs::read_to_string(&counted).context(|| format!("reading {}", counted.display()))?
+    } else {
+        String::new()
     };
     Ok(Ran { lines, plugin })
 }
 
 /// The kernel's command line.
-fn words(options: &Options, kind: Kind) -> String {
+fn words(options: &Options, kind: Kind, only: Option<&str>) -> String {
     let (console, early) = match options.architecture {
         Architecture::Arm64 => ("ttyAMA0", "earlycon"),
         Architecture::Riscv64 => ("ttyS0", "earlycon"),
@@ -123,9 +128,21 @@ fn words(options: &Options, kind: Kind) -> String {
         words += " ";
         words += &options.append;
     }
-    words += if options.tests { " -- tests" } else { " -- works" };
+    words += match (options.selftests, options.tests) {
+        (true, _) => " -- runs",
+        (_, true) => " -- tests",
+        _ => " -- works",
+    };
     words += &format!(" less={}", options.less);
-    if let Some(dropped) = options.drop {
+    if options.selftests {
+        // The kernel parts its command line at spaces.
+        if let Some(only) = only {
+            words += &format!(" only={}", only.replace(' ', ","));
+        }
+        if options.drop.is_some() && kind == Kind::Library {
+            words += " hunted";
+        }
+    } else if let Some(dropped) = options.drop {
         // The others would end in memory that is no longer theirs.
         words += &format!(" only={}", dropped.found_by().join(","));
     }

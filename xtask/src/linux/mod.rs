@@ -5,8 +5,11 @@ mod build;
 mod machine;
 mod memory;
 pub(crate) mod overlay;
+mod runs;
 mod source;
 mod table;
+
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -30,6 +33,12 @@ pub(crate) struct Options {
     /// Run the tests; without, the operations of the table are counted.
     #[arg(long)]
     tests: bool,
+    /// Run Linux's own tests of memory (`selftests/mm`) on stock and on the library, and compare.
+    #[arg(long, conflicts_with = "tests")]
+    selftests: bool,
+    /// Of `--selftests`, this run alone: a line of the list in `linux/runs`, without its number.
+    #[arg(long, value_name = "COMMAND")]
+    only: Option<String>,
     /// Use no more than so many ASIDs.
     #[arg(long, value_name = "N")]
     tags: Option<u32>,
@@ -46,11 +55,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WORDS", default_value = "")]
     append: String,
     /// Print what the library takes of memory, by the number of CPUs; builds and boots no Linux.
-    #[arg(long, conflicts_with_all = ["stock", "tests", "tags", "drop", "source"])]
+    #[arg(long, conflicts_with_all = ["stock", "tests", "selftests", "tags", "drop", "source"])]
     memory: bool,
     /// This source of Linux 6.12 in place of Debian's; one line is added to a Makefile in it.
     #[arg(long, value_name = "FOLDER")]
-    source: Option<std::path::PathBuf>,
+    source: Option<PathBuf>,
 }
 
 /// What Linux is built for.
@@ -114,10 +123,13 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             "--drop and --tags are for the library's kernel: leave out --stock",
         ));
     }
-    if options.drop.is_some() && !options.tests {
-        return Err(Failure::new("--drop is for the tests: add --tests"));
+    if options.only.is_some() && !options.selftests {
+        return Err(Failure::new("--only is for --selftests"));
     }
-    if options.cpus == 1 && !options.tests {
+    if options.drop.is_some() && !options.tests && !options.selftests {
+        return Err(Failure::new("--drop is for the tests: add --tests, or --selftests"));
+    }
+    if options.cpus == 1 && !options.tests && !options.selftests {
         return Err(Failure::new("what is counted needs a second CPU: add --tests, or --cpus 2"));
     }
     let architecture = options.architecture;
@@ -138,10 +150,21 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     };
     source::prepare(&source, architecture)?;
     let kernel = |kind| build::kernel(workspace, &source, architecture, kind);
-    let initramfs = build::initramfs(workspace, architecture)?;
-    let boot = |kind: Kind, image: &std::path::Path| {
-        machine::boot(workspace, &Boot { options, kind, image, initramfs: &initramfs })
+    let files = if options.selftests {
+        let list = runs::list(workspace)?;
+        let programs = runs::compiled(workspace, &source, architecture, &list)?;
+        Some((list, programs))
+    } else {
+        None
     };
+    let initramfs = build::initramfs(workspace, architecture, files.as_ref())?;
+    let boot_one = |kind: Kind, image: &Path, only: Option<&str>| {
+        machine::boot(workspace, &Boot { options, kind, image, initramfs: &initramfs, only })
+    };
+    let boot = |kind, image: &Path| boot_one(kind, image, options.only.as_deref());
+    if let Some((list, _)) = &files {
+        return compared(options, list, kernel, boot_one);
+    }
     if options.tests {
         let kind = if options.stock { Kind::Stock } else { Kind::Library };
         let ran = boot(kind, &kernel(kind)?)?;
@@ -161,6 +184,64 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     print!("\n{}", table::table(architecture, &counted));
     Ok(())
+}
+
+/// What the programs of others say on both kernels, or on one; a difference is a failure, or, with flushes left out, what was found.
+fn compared(
+    options: &Options,
+    list: &str,
+    kernel: impl Fn(Kind) -> Result<PathBuf>,
+    boot: impl Fn(Kind, &Path, Option<&str>) -> Result<Ran>,
+) -> Result<()> {
+    let list: String = list
+        .lines()
+        .filter(|line| options.only.as_ref().is_none_or(|only| line.ends_with(&format!(" {only}"))))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let mut seen = Vec::new();
+    for kind in [Kind::Stock, Kind::Library] {
+        if kind == Kind::Library && options.stock {
+            continue;
+        }
+        let image = kernel(kind)?;
+        let mut lines = Vec::new();
+        if options.drop.is_some() && kind == Kind::Library {
+            // What such a program writes to is no longer its own: each has a machine of its own.
+            for command in runs::commands(&list) {
+                match boot(kind, &image, Some(command)) {
+                    Ok(ran) => lines.extend(ran.lines),
+                    Err(failure) => println!("linux: {command}: {failure}"),
+                }
+            }
+        } else {
+            let ran = boot(kind, &image, options.only.as_deref())?;
+            if let Some(line) = ran.broken() {
+                return Err(Failure::new(format!("Linux is broken: {line}")));
+            }
+            if !ran.is_done() {
+                return Err(Failure::new("Linux did not come to the end of the programs"));
+            }
+            lines = ran.lines;
+        }
+        seen.push(runs::outcomes(&list, &lines));
+    }
+    let (table, different) = runs::table(&seen);
+    print!("\n{table}");
+    match (options.drop, different.as_slice()) {
+        (Some(dropped), []) => Err(Failure::new(format!(
+            "the flushes `{}` were left out, and no program found it",
+            dropped.name()
+        ))),
+        (Some(_), found) => {
+            println!("linux: found by {}", found.join("; "));
+            Ok(())
+        }
+        (None, []) => Ok(()),
+        (None, [first, ..]) => Err(Failure::new(format!(
+            "{} of the programs have another result on the library; the first: {first}",
+            different.len()
+        ))),
+    }
 }
 
 /// All tests passed.
