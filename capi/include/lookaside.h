@@ -192,7 +192,7 @@ struct lookaside_features {
     uint64_t microcode; /* its revision, from IA32_BIOS_SIGN_ID; 0: not known */
 #else
     uint32_t mode;       /* satp.MODE: 8, 9 or 10 for Sv39, Sv48, Sv57: the widest that the hart has */
-    uint32_t asid_bits;  /* found by writing satp.ASID; 0 to 16 */
+    uint32_t asid_bits;  /* found by writing satp.ASID; 0 to 16. lookaside_riscv.h has a function for it */
     uint32_t extensions; /* LOOKASIDE_SVINVAL and so on */
     uint32_t reserved;   /* 0 */
     uint64_t vendor, architecture, implementation; /* mvendorid, marchid, mimpid, as the SBI says; 0: not known */
@@ -260,7 +260,8 @@ LOOKASIDE_MUST_CHECK int lookaside_stopped(uint32_t cpu);
 
 /* A new space with this root table (physical address). `user_root`: that of user mode, with LOOKASIDE_USER_TABLES;
  * otherwise 0. Overwrites `space`, which may be uninitialised memory, or the copy that fork has made. The space has no
- * tag yet. IRQs: any. Until the space is released the table stays a page table, and it maps no page of user mode as
+ * tag yet. IRQs: any. If one is initialised anew that was in use and not released, nobody notices: its tag stays used up,
+ * and CPUs stay in its tables. Until the space is released the table stays a page table, and it maps no page of user mode as
  * global. (Linux: init_new_context. FreeBSD: pmap_pinit.) */
 LOOKASIDE_MUST_CHECK int lookaside_space_init(struct lookaside_space *space, uint64_t root, uint64_t user_root);
 
@@ -307,8 +308,12 @@ LOOKASIDE_MUST_CHECK int lookaside_root_end(void);
 
 /* What the trampoline writes to the register that holds the tag: at the exit to user mode in a space that this CPU runs,
  * and at the next trap. For kernels with LOOKASIDE_ASID_PAIRS, _OWN_ROOT or _USER_TABLES; for others both are what the
- * register holds. For one exit: IRQs off, nothing else is called until user mode, and the fences that docs/integrating.md
- * lists are executed. (Linux: SWITCH_TO_USER_CR3, tramp_unmap_kernel. xv6: usertrapret.) */
+ * register holds. Call lookaside_switch before it, even for the space that runs already. For one exit: IRQs off, and nothing
+ * else is called until user mode.
+ *
+ * Returns 1 if the trampoline executes `sfence.vma` (of everything) after each of the two writes: RISC-V harts without ASIDs,
+ * where the result is the same at each call. Otherwise 0, and it executes no fence; on Arm64 see docs/integrating.md.
+ * (Linux: SWITCH_TO_USER_CR3, tramp_unmap_kernel. xv6: usertrapret.) */
 struct lookaside_roots {
     uint64_t user;
     uint64_t kernel;
@@ -319,7 +324,8 @@ LOOKASIDE_MUST_CHECK int lookaside_user_roots(struct lookaside_space *space, str
 
 /* Entries of the space were removed or allow less: returns when no CPU can use what they said. Call it AFTER the entries
  * are changed and BEFORE anybody relies on it: before frames and tables are freed, before another page is mapped there.
- * The range is widened to whole pages of 1 << shift bytes; one of no bytes is flushed already.
+ * The range is widened to whole pages of 1 << shift bytes; one of no bytes is flushed already. Tables that no CPU has run
+ * yet, and those of a released space, need no flush.
  *
  * To flush after the change is sound under ONE CONDITION, which the library cannot see: whoever finds an entry absent
  * and acts on that (frees its table, maps another page, lets munmap return) knows that the flush of the CPU that cleared
@@ -375,7 +381,8 @@ LOOKASIDE_MUST_CHECK int lookaside_map(struct lookaside_space *space, uint64_t s
 /* -- The rest ---------------------------------------------------------------------------------------------------- */
 
 /* The handler of the IPI that lookaside_platform_send_ipi sends; and what a loop calls that spins, with IRQs off, for a
- * lock whose holder may be in a function that waits. IRQs off. Harmless without a request; refused, harmlessly, before
+ * lock whose holder may be in a function that waits. A pending bit that software clears (SSIP, MSIP) is cleared *before* the
+ * call, or an IPI is lost. IRQs off. Harmless without a request; refused, harmlessly, before
  * this CPU is online. (Linux: flush_tlb_func.) */
 int lookaside_handle_ipi(void);
 

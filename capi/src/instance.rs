@@ -21,6 +21,12 @@ pub trait Instance: Sized + 'static {
     fn set_up_cpu(mmu: &<Self::Platform as Platform>::Mmu) {
         let _ = mmu;
     }
+
+    /// Whether the trampoline of a kernel with a root of its own fences after each write of the register.
+    fn trampoline_fences(mmu: &<Self::Platform as Platform>::Mmu) -> bool {
+        let _ = mmu;
+        false
+    }
 }
 
 /// A word that the CPUs of an instance share.

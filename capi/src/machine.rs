@@ -244,7 +244,7 @@ impl<I: Instance> Machine<I> {
         let user = this_cpu.user_root(space);
         // SAFETY: the caller's memory.
         unsafe { roots.write(Roots { user, kernel }) };
-        Ok(0)
+        Ok((user != kernel && I::trampoline_fences(self.tlb.platform().mmu())).into())
     }
 
     /// `lookaside_flush_range`.

@@ -213,6 +213,45 @@ fn results_that_are_not_looked_at_are_warned_of() {
     }
 }
 
+#[test]
+fn the_header_for_risc_v_compiles_on_the_host() {
+    let source = "#include <lookaside_riscv.h>\n\
+                  int main(void) { return lookaside_riscv_is_spurious(12, 0x19) ? 0 : 1; }\n";
+    for compiler in compilers() {
+        let program = compiler.compile("riscv", source, 64).expect("a program that compiles");
+        assert!(Command::new(program).status().unwrap().success(), "{}", compiler.language);
+    }
+}
+
+#[test]
+fn the_header_for_risc_v_compiles_for_it_in_c_and_assembly() {
+    let program = env::var("RISCV_CC").unwrap_or_else(|_| "riscv64-linux-gnu-gcc".to_owned());
+    if Command::new(&program).arg("--version").output().is_err() {
+        println!("skipped: no compiler for RISC-V ({program})");
+        return;
+    }
+    let c = "#include <lookaside_riscv.h>\n\
+             uint32_t bits(void) { return lookaside_riscv_asid_bits(); }\n\
+             void send(uint64_t mask) { lookaside_riscv_send_msip(0x2000000, 0, mask); }\n";
+    let assembly = "#include <lookaside_riscv.h>\n\
+                    lookaside_forward_msip 0x2000000, 1f\nnop\n1: mret\n";
+    let folder = folder("riscv");
+    for (name, source) in [("in_c.c", c), ("in_assembly.S", assembly)] {
+        let file = folder.join(name);
+        fs::write(&file, source).unwrap();
+        let output = Command::new(&program)
+            .args(["-ffreestanding", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"])
+            .args(["-march=rv64gc", "-mabi=lp64", "-c", "-o"])
+            .arg(folder.join("object.o"))
+            .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include"))
+            .arg(&file)
+            .output()
+            .unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {complaint}");
+    }
+}
+
 /// The functions that the header declares, without those that the kernel provides.
 fn functions() -> Vec<String> {
     let mut text = String::new();

@@ -92,3 +92,7 @@ pub(super) const fn prefers_broadcasts(boot: &Boot) -> bool {
 }
 
 pub(super) const fn set_up_cpu(_: &Mmu) {}
+
+pub(super) const fn trampoline_fences(_: &Mmu) -> bool {
+    false
+}

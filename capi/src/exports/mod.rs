@@ -53,6 +53,10 @@ impl Instance for Native {
     fn set_up_cpu(mmu: &<Hw as Platform>::Mmu) {
         hardware::set_up_cpu(mmu);
     }
+
+    fn trampoline_fences(mmu: &<Hw as Platform>::Mmu) -> bool {
+        hardware::trampoline_fences(mmu)
+    }
 }
 
 const _: () = Machine::<Native>::FITS;

@@ -24,3 +24,7 @@ pub(super) const fn prefers_broadcasts(_: &Boot) -> bool {
 }
 
 pub(super) const fn set_up_cpu(_: &Mmu) {}
+
+pub(super) fn trampoline_fences(mmu: &Mmu) -> bool {
+    mmu.trampoline_fences()
+}

@@ -62,7 +62,7 @@ pub(super) fn run(workspace: &Workspace, prefix: &Path) -> Result<()> {
             continue;
         }
         println!("examples, {name}");
-        for program in ["refused", "kernel"] {
+        for program in ["refused", "trampoline", "kernel"] {
             let ended = arguments.compiled(program, flags)?.run(&[])?;
             if !ended.succeeded {
                 return Err(Failure::new(format!(

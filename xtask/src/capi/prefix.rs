@@ -1,10 +1,12 @@
-//! The library as a kernel's build takes it: header, archive, object, and what pkg-config and CMake read.
+//! The library as a kernel's build takes it: headers, archive, object, and what pkg-config and CMake read.
 
 use std::path::Path;
 
 use super::{Target, archive, check, write};
 use crate::{failure::Result, workspace::Workspace};
 
+/// For RISC-V kernels without SBI firmware, and for tests of them on the host.
+const RISCV_HEADER: &str = "capi/include/lookaside_riscv.h";
 const PKG_CONFIG: &str = "capi/lookaside.pc.in";
 const CMAKE: &str = "capi/LookasideConfig.cmake.in";
 /// What the library is built for if nothing else is said.
@@ -20,6 +22,7 @@ pub(super) fn lay_out(
 ) -> Result<()> {
     let library = prefix.join("lib");
     write(&prefix.join("include/lookaside.h"), workspace.read(check::HEADER)?)?;
+    write(&prefix.join("include/lookaside_riscv.h"), workspace.read(RISCV_HEADER)?)?;
     write(&library.join("lookaside.o"), object)?;
     let functions = check::functions(workspace)?;
     write(&library.join("liblookaside.a"), archive::around("lookaside.o", object, &functions))?;
