@@ -236,7 +236,8 @@ fn the_header_for_risc_v_compiles_for_it_in_c_and_assembly() {
     let assembly = "#include <lookaside_riscv.h>\n\
                     lookaside_forward_msip 0x2000000, 1f\nnop\n1: mret\n";
     let folder = folder("riscv");
-    for (name, source) in [("in_c.c", c), ("in_assembly.S", assembly)] {
+    let example = include_str!("../examples/own_root.c");
+    for (name, source) in [("in_c.c", c), ("in_assembly.S", assembly), ("own_root.c", example)] {
         let file = folder.join(name);
         fs::write(&file, source).unwrap();
         let output = Command::new(&program)
