@@ -10,6 +10,10 @@
 #[cfg(feature = "files")]
 mod binary;
 #[cfg(feature = "files")]
+mod bytes;
+#[cfg(feature = "files")]
+mod callers;
+#[cfg(feature = "files")]
 pub mod file;
 #[cfg(feature = "files")]
 mod functions;

@@ -6,7 +6,6 @@
 //! refused.
 
 mod body;
-mod callers;
 mod field;
 mod head;
 pub(super) mod lines;

@@ -5,7 +5,6 @@ use std::{collections::BTreeSet, io::Read};
 use super::{
     Bad,
     body::{Body, body},
-    callers::{self, Frame},
     field::{after_blanks, decimal, split_first},
     head::{Dialect, Head},
     lines::{End, Lines},
@@ -14,6 +13,7 @@ use super::{
 use crate::{
     BadPlace, Event, Kind, Names, Origin, Task, Trace,
     binary::events,
+    callers::{self, Frame},
     order::{cpus, order},
 };
 

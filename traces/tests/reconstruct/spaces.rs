@@ -2,7 +2,7 @@
 
 use lookaside_traces::{
     Call, Kind, Reason,
-    reconstruct::{Act, Flushes, Operation, Script, SpaceId},
+    reconstruct::{Act, Flushes, Operation, Script, SpaceId, Step},
 };
 
 use crate::story::{
@@ -342,6 +342,28 @@ fn the_initiator_is_the_process() {
         script.initiators[unmap.initiator as usize].operation,
         Operation::Call(Call::Munmap)
     );
+}
+
+#[test]
+fn the_function_is_the_one_that_was_told_before_the_call() {
+    let mut story = Story::fresh();
+    story.map(0, 8, WRITE, ANONYMOUS).touch(0..2, ABSENT_WRITE);
+    let function = story.name("shrink");
+    story.event(Kind::Caller { function });
+    for page in [0, 4] {
+        story.begin(Call::Munmap, &[BASE + page * 4096, 4 * 4096]);
+        story.flush(Reason::LocalSpace, 4).end(Call::Munmap, 0);
+    }
+    for flushes in [Flushes::FromCalls, Flushes::Recorded] {
+        let script = story.script(flushes);
+        let function = |step: &Step| script.initiators[step.initiator as usize].function.clone();
+        let of_call = |step: &&Step| {
+            let initiator = &script.initiators[step.initiator as usize];
+            initiator.operation == Operation::Call(Call::Munmap)
+        };
+        let functions: Vec<_> = steps(&script).iter().filter(of_call).map(function).collect();
+        assert_eq!(functions, [Some("shrink".to_owned()), None], "{flushes:?}");
+    }
 }
 
 /// On which CPU and when the only flush is, in microseconds since the call began.

@@ -7,10 +7,8 @@ use std::collections::BTreeMap;
 
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-use super::{
-    bytes::{part, u16_at, u32_at, u64_at},
-    record::{Attribute, Layouts, Record, kind},
-};
+use super::record::{Attribute, Layouts, Record, kind};
+use crate::bytes::{part, u16_at, u32_at, u64_at};
 
 /// How many bytes a record begins with: its kind, flags and length.
 const RECORD_HEAD: usize = 8;
@@ -28,6 +26,8 @@ const EXPANSION: usize = 256;
 pub(super) mod feature {
     /// The `format` files of tracefs.
     pub(crate) const TRACING_DATA: u32 = 1;
+    /// The builds of files.
+    pub(crate) const BUILDS: u32 = 2;
     /// The release of the kernel.
     pub(crate) const RELEASE: u32 = 4;
     /// The architecture.
@@ -218,6 +218,24 @@ impl Container {
         let text = part(section, 4, u32_at(section, 0)?.into())?;
         let text = text.split(|&byte| byte == 0).next()?;
         (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// The builds of the files that were mapped, by path. Each has a head, a process, the build with its length, and the
+    /// path. Old versions of `perf` leave the length 0, which was always 20.
+    pub(super) fn builds(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut rest = self.feature(feature::BUILDS).unwrap_or_default();
+        let mut builds = Vec::new();
+        while let Some(length) = u16_at(rest, 6).map(usize::from)
+            && let Some((entry, more)) = rest.split_at_checked(length)
+            && let Some((build, path)) =
+                entry.get(RECORD_HEAD + 4..).and_then(|entry| entry.split_at_checked(24))
+        {
+            let length = if build[20] == 0 { 20 } else { usize::from(build[20]).min(20) };
+            let path = path.split(|&byte| byte == 0).next().unwrap_or_default();
+            builds.push((path.to_vec(), build[..length].to_vec()));
+            rest = more;
+        }
+        builds
     }
 
     /// How many CPUs were online.

@@ -1,18 +1,18 @@
 //! Files of `perf record`, read without `perf`.
 
-mod bytes;
 mod container;
 mod record;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    fs::File,
     io::{ErrorKind, Read},
 };
 
 use container::{Container, Sorted, feature};
-use record::{Record, Sample, Says};
+use record::{Map, Record, Sample, Says};
 
-use super::{Bad, callers, tasks::named_as_kernel};
+use super::{Bad, tasks::named_as_kernel};
 use crate::{
     BadPlace, Event, Kind, Names, Origin, Task, Trace,
     binary::{
@@ -20,6 +20,8 @@ use crate::{
         setup::Setup,
         symbols::Symbols,
     },
+    bytes,
+    callers::{self, Callers, Mapping, Maps, Place},
     order::{cpus, order},
 };
 
@@ -34,9 +36,6 @@ const USER_MARK: u64 = -512_i64 as u64;
 /// What is missing where nobody knows the kernel's functions.
 const NO_FUNCTIONS: &str =
     "names of the kernel's functions, so that requests to flush are not told from others";
-
-/// Where the code of a process comes from: by first address, its end, the place in the file, and the file's name.
-type Maps = BTreeMap<u64, (u64, u64, String)>;
 
 /// Reads a file of `perf record`.
 pub(super) fn read(mut from: Box<dyn Read>) -> Result<Trace, Bad> {
@@ -74,6 +73,9 @@ struct Notes {
     /// Threads that began after recording did.
     made: BTreeSet<u32>,
     maps: HashMap<u32, Maps>,
+    callers: Callers,
+    /// What tells the builds of files, by path.
+    builds: Vec<(Vec<u8>, Vec<u8>)>,
     /// Whether any thread has an event that a program alone can cause.
     seen: bool,
 }
@@ -125,6 +127,8 @@ impl Notes {
             tasks: BTreeMap::new(),
             made: BTreeSet::new(),
             maps: HashMap::new(),
+            callers: Callers::default(),
+            builds: container.builds(),
             seen: false,
         })
     }
@@ -152,9 +156,7 @@ impl Notes {
                 let name = self.names.number(name);
                 self.tasks.insert(id, Task { id, process, name, kernel });
             }
-            Says::Map { process, start, length, offset, path } => {
-                self.map(process, start, length, offset, path);
-            }
+            Says::Map(map) => self.map(&map),
             Says::Fork { process, parent } if process != parent => {
                 if let Some(parent) = self.maps.get(&parent).cloned() {
                     self.maps.insert(process, parent);
@@ -168,14 +170,23 @@ impl Notes {
         }
     }
 
-    fn map(&mut self, process: u32, start: u64, length: u64, offset: u64, path: &[u8]) {
-        let path = String::from_utf8_lossy(path).into_owned();
-        let map = (start.saturating_add(length), offset, path);
-        self.maps.entry(process).or_default().insert(start, map);
+    fn map(&mut self, map: &Map<'_>) {
+        let Self { builds, callers, .. } = self;
+        let file = callers.file(map.path, || {
+            let path = String::from_utf8_lossy(map.path).into_owned();
+            let listed = || builds.iter().find(|(path, _)| path == map.path);
+            let build = map.build.map(<[u8]>::to_vec).or_else(|| Some(listed()?.1.clone()));
+            // The file may be another one by now: without its build nobody knows.
+            let file = build.as_ref().and_then(|_| File::open(&path).ok());
+            (path, file, build)
+        });
+        let end = map.start.saturating_add(map.length);
+        let place = Place { file, offset: map.offset };
+        self.maps.entry(map.process).or_default().insert(Mapping { start: map.start, end, place });
     }
 
     fn sample(&mut self, time: u64, sample: &Sample<'_>) {
-        let Self { setup, names, events, origin, made, maps, seen, .. } = self;
+        let Self { setup, names, events, origin, made, maps, callers, seen, .. } = self;
         let (true, Some(cpu), Some(raw)) = (sample.timed, sample.cpu, sample.raw) else {
             origin.losses.foreign += 1;
             return;
@@ -196,7 +207,8 @@ impl Notes {
                 );
                 let chain = sample.chain.filter(|_| of_program);
                 let maps = sample.process.and_then(|process| maps.get(&process));
-                if let Some(name) = chain.zip(maps).and_then(|(chain, maps)| caller(chain, maps)) {
+                let chain = chain.zip(maps).map(|(chain, maps)| places(chain, maps));
+                if let Some(name) = chain.and_then(|chain| callers.caller(&chain)) {
                     let kind = Kind::Caller { function: names.number(name.as_bytes()) };
                     events.push(Event { kind, ..event });
                 }
@@ -208,22 +220,16 @@ impl Notes {
     }
 }
 
-/// The function of the program that an event comes from, by its call chain: addresses of eight bytes.
-fn caller(chain: &[u8], maps: &Maps) -> Option<String> {
-    let addresses = chain.chunks_exact(8).filter_map(|bytes| bytes::u64_at(bytes, 0));
-    let of_user = addresses
-        .skip_while(|&address| address != USER_MARK)
-        .filter(|&address| address < FIRST_MARK);
-    let named = |address: u64| {
-        let (start, (end, offset, path)) = maps.range(..=address).next_back()?;
-        (address < *end).then(|| callers::Frame {
-            function: None,
-            module: path.clone(),
-            offset: (address - start).wrapping_add(*offset),
-        })
-    };
-    let frames: Vec<callers::Frame> = of_user.take(callers::DEPTH).filter_map(named).collect();
-    callers::caller(&frames)
+/// Where the functions of a call chain are: addresses of eight bytes.
+fn places(chain: &[u8], maps: &Maps) -> Vec<Place> {
+    let words = || chain.chunks_exact(8).map(|bytes| bytes::u64_at(bytes, 0));
+    // The part of the program follows its mark, and ends at the next.
+    let after =
+        words().position(|word| word == Some(USER_MARK)).map_or(words().len(), |mark| mark + 1);
+    let is_mark = |word: Option<u64>| word.is_none_or(|word| word >= FIRST_MARK);
+    let length =
+        words().skip(after).take(callers::DEPTH).take_while(|&word| !is_mark(word)).count();
+    maps.places(&chain[8 * after..][..8 * length])
 }
 
 /// The version in the name of a release, without what those who built it have added.

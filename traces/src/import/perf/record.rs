@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::bytes::{Front, u32_at, u64_at};
+use crate::bytes::{Front, u32_at, u64_at};
 
 /// Kinds of record.
 pub(super) mod kind {
@@ -60,6 +60,9 @@ const MODE: u16 = 7;
 /// There: in the program.
 const MODE_USER: u16 = 2;
 
+/// There, of a mapping: the record has the build of the file.
+const MAP_BUILD: u16 = 1 << 14;
+
 /// What is needed of `perf_event_attr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attribute {
@@ -116,13 +119,25 @@ pub(super) enum Says<'r> {
     /// A thread has this name.
     Name { process: u32, thread: u32, name: &'r [u8] },
     /// A program mapped a file.
-    Map { process: u32, start: u64, length: u64, offset: u64, path: &'r [u8] },
+    Map(Map<'r>),
     /// A process is made from another.
     Fork { process: u32, parent: u32 },
     /// So many events were lost.
     Lost(u64),
     /// Anything else.
     Other,
+}
+
+/// A file that a program mapped.
+#[derive(Debug)]
+pub(super) struct Map<'r> {
+    pub(super) process: u32,
+    pub(super) start: u64,
+    pub(super) length: u64,
+    pub(super) offset: u64,
+    pub(super) path: &'r [u8],
+    /// The build of the file, where `perf` was told to note it here (`--buildid-mmap`).
+    pub(super) build: Option<&'r [u8]>,
 }
 
 /// What is read of a sample.
@@ -207,8 +222,14 @@ impl Layouts {
                 let [process, _] = front.pair()?;
                 let (start, length, offset) = (front.word()?, front.word()?, front.word()?);
                 // The file by its device and number or by its build, then protection and flags.
-                front.take(if kind == kind::MAP_2 { 24 + 8 } else { 0 })?;
-                Says::Map { process, start, length, offset, path: text(front.0) }
+                let file = front.take(if kind == kind::MAP_2 { 24 + 8 } else { 0 })?;
+                let build = match file {
+                    [length, _, _, _, rest @ ..] if flags & MAP_BUILD != 0 => {
+                        rest.get(..(*length).into())
+                    }
+                    _ => None,
+                };
+                Says::Map(Map { process, start, length, offset, path: text(front.0), build })
             }
             kind::FORK => {
                 let [process, parent] = front.pair()?;

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 /// The part of `all` that begins at `start` and has `length` bytes, if it is within.
-pub(super) fn part(all: &[u8], start: u64, length: u64) -> Option<&[u8]> {
+pub(crate) fn part(all: &[u8], start: u64, length: u64) -> Option<&[u8]> {
     all.get(range(start, length)?)
 }
 
@@ -13,39 +13,39 @@ fn range(start: u64, length: u64) -> Option<Range<usize>> {
 }
 
 /// The number of 16 bits at a place.
-pub(super) fn u16_at(all: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(all: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(all.get(at..at.checked_add(2)?)?.try_into().ok()?))
 }
 
 /// The number of 32 bits at a place.
-pub(super) fn u32_at(all: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn u32_at(all: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(all.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
 /// The number of 64 bits at a place.
-pub(super) fn u64_at(all: &[u8], at: usize) -> Option<u64> {
+pub(crate) fn u64_at(all: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(all.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
 /// Bytes that are taken from the front.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Front<'b>(pub(super) &'b [u8]);
+pub(crate) struct Front<'b>(pub(super) &'b [u8]);
 
 impl<'b> Front<'b> {
     /// The next `length` bytes.
-    pub(super) fn take(&mut self, length: u64) -> Option<&'b [u8]> {
+    pub(crate) fn take(&mut self, length: u64) -> Option<&'b [u8]> {
         let (part, rest) = self.0.split_at_checked(usize::try_from(length).ok()?)?;
         self.0 = rest;
         Some(part)
     }
 
     /// The next number of 64 bits.
-    pub(super) fn word(&mut self) -> Option<u64> {
+    pub(crate) fn word(&mut self) -> Option<u64> {
         u64_at(self.take(8)?, 0)
     }
 
     /// The next two numbers of 32 bits.
-    pub(super) fn pair(&mut self) -> Option<[u32; 2]> {
+    pub(crate) fn pair(&mut self) -> Option<[u32; 2]> {
         let word = self.word()?;
         Some([word as u32, (word >> 32) as u32])
     }
