@@ -41,6 +41,7 @@ pub(crate) enum Command {
   lookaside record -- make -j8                        a command and all that it starts
   lookaside record --pid 4711 --duration 10           a server that runs already
   lookaside record --cgroup system.slice/nginx.service --duration 10
+  lookaside record --pid 4711 --duration 10 --user-stacks  with the functions that unmap
   lookaside record --system --duration 10             everything")]
 pub(crate) struct Arguments {
     /// The file to write. Default: the name of the command, or `system`, with `.trace`.
@@ -69,6 +70,10 @@ pub(crate) struct Arguments {
     /// and what their threads did after them, are then guessed.
     #[arg(long)]
     lean: bool,
+    /// Also record the user stack of each system call that changes page tables, and keep the name of the function that
+    /// made it: the innermost that is not of the C library. Programs without frame pointers have none.
+    #[arg(long, alias = "stacks")]
+    user_stacks: bool,
     /// The buffer of each CPU in KiB. Default: 16 MiB, or less if all buffers would exceed a quarter of the
     /// free memory.
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(64..))]
@@ -88,8 +93,8 @@ pub(crate) struct Part {
 
 #[derive(clap::Subcommand)]
 enum Role {
-    /// Remove the tracing instance when the recorder has ended.
-    Guard { instance: PathBuf },
+    /// Remove the tracing instances when the recorder has ended.
+    Guard { instances: Vec<PathBuf> },
     /// Execute the command when the recorder gives the signal.
     Start {
         socket: PathBuf,
@@ -123,12 +128,12 @@ fn record(arguments: &Arguments) -> super::Result {
     let output = arguments.output.clone().unwrap_or_else(|| default_name(&what));
     let file = Output::prepare(output, arguments.force)?;
     let folder = file.folder().to_owned();
-    let Arguments { all, lean, buffer: buffer_kib, .. } = *arguments;
-    let plan = Plan { what, duration: arguments.duration, all, lean, buffer_kib, folder };
+    let Arguments { all, lean, user_stacks, buffer: buffer_kib, duration, .. } = *arguments;
+    let plan = Plan { what, duration, all, lean, user_stacks, buffer_kib, folder };
     let bar = progress::styled(None, "{human_pos} events, {elapsed}");
     let recorded = record::record(&plan, |events| bar.set_position(events));
     bar.finish_and_clear();
-    let Recording { trace, end, length } = match recorded {
+    let Recording { trace, end, length, without_stacks } = match recorded {
         Ok(recording) => recording,
         Err(NoRecording::Refused(refused)) => return Err(refused.into()),
         Err(NoRecording::NotExecuted { why, missing }) => {
@@ -147,6 +152,9 @@ fn record(arguments: &Arguments) -> super::Result {
     }
     if !trace.origin.absent.is_empty() {
         eprintln!("note: this kernel has no {}", plain::line(&trace.origin.absent.join(", ")));
+    }
+    if let Some(Refused(why)) = without_stacks {
+        eprintln!("note: the functions that call are not recorded: {}", plain::line(&why));
     }
     let path = file.write(|to| file::write(&trace, to))?;
     let shown = path.display().to_string();
@@ -170,7 +178,7 @@ fn record(arguments: &Arguments) -> super::Result {
 /// Runs a helper process of `lookaside record`.
 fn help(part: &Part) -> super::Result {
     match &part.role {
-        Role::Guard { instance } => record::stand(instance)?,
+        Role::Guard { instances } => record::stand(instances)?,
         // The recorder, if it still runs, has received the reason.
         Role::Start { socket, command } => {
             let _ = record::start(socket, command);

@@ -75,6 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         duration,
         all: true,
         lean: false,
+        user_stacks: false,
         buffer_kib,
         folder: PathBuf::new(),
     };

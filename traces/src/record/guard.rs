@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicBool;
 use std::{
     io::{self, Read},
     os::unix::process::CommandExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
 };
@@ -21,7 +21,7 @@ use signal_hook::{
 
 use super::{PART, tracefs};
 
-/// The guard of an instance. Ends when the value goes.
+/// The guard of instances. Ends when the value goes.
 #[derive(Debug)]
 pub(super) struct Guard {
     process: Child,
@@ -33,11 +33,11 @@ impl Guard {
     /// # Errors
     ///
     /// If no process can be started.
-    pub(super) fn post(instance: &Path) -> Result<Self, Refused> {
+    pub(super) fn post(instances: &[&Path]) -> Result<Self, Refused> {
         Command::new(super::OWN_PROGRAM)
             .arg0("lookaside")
             .args([PART, "guard"])
-            .arg(instance)
+            .args(instances)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -56,12 +56,12 @@ impl Drop for Guard {
     }
 }
 
-/// What the guard does: waits until its standard input ends, and removes the instance.
+/// What the guard does: waits until its standard input ends, and removes the instances.
 ///
 /// # Errors
 ///
-/// If the instance cannot be removed.
-pub fn stand(instance: &Path) -> io::Result<()> {
+/// If one cannot be removed.
+pub fn stand(instances: &[PathBuf]) -> io::Result<()> {
     // Signals that end the recorder in an orderly way are sent to whole groups of processes.
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         flag::register(signal, Arc::new(AtomicBool::new(false)))?;
@@ -76,5 +76,7 @@ pub fn stand(instance: &Path) -> io::Result<()> {
             Err(_) => break,
         }
     }
-    tracefs::remove(instance)
+    // All of them, whatever becomes of one.
+    let removed: Vec<_> = instances.iter().map(|instance| tracefs::remove(instance)).collect();
+    removed.into_iter().collect()
 }

@@ -46,9 +46,9 @@ pub fn watch(plan: &Plan, mut take: impl FnMut(Seen<'_>, &[String])) -> Result<E
     tracefs::remove_stale(&root);
     let place = tracefs::own_instance(&root);
     // Values go in the opposite order: the instance first, then its guard.
-    let _guard = Guard::post(&place)?;
+    let _guard = Guard::post(&[&place])?;
     let instance = Instance::make(place)?;
-    let (decoder, layout, _) = set_up(&instance, &root, plan)?;
+    let (decoder, layout, _) = set_up(&instance, &root, plan, None)?;
     let cpus = instance.cpus();
     let buffers = cpus
         .iter()

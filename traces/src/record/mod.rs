@@ -10,8 +10,10 @@ mod guard;
 mod keep;
 mod launch;
 mod live;
+mod maps;
 mod origin;
 mod spool;
+mod stacks;
 mod tasks;
 mod tracefs;
 
@@ -21,7 +23,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, ExitStatus},
-    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
     thread,
     time::Instant,
 };
@@ -38,6 +43,7 @@ use self::{
     guard::Guard,
     launch::Held,
     spool::{Reader, Spool},
+    stacks::{Functions, Shape, Stacks},
     tracefs::Instance,
 };
 pub use self::{
@@ -83,6 +89,8 @@ pub struct Plan {
     pub all: bool,
     /// Record fewer events: of system calls, the returns of those alone whose value is an address.
     pub lean: bool,
+    /// Record which function of its program each system call comes from.
+    pub user_stacks: bool,
     /// The buffer of each CPU in KiB; without it, as large as fits.
     pub buffer_kib: Option<u64>,
     /// Where the events are kept until they are read.
@@ -112,6 +120,8 @@ pub struct Recording {
     pub end: End,
     /// For how long the kernel recorded.
     pub length: Duration,
+    /// Why the functions that calls come from were not recorded, if they were to be.
+    pub without_stacks: Option<Refused>,
 }
 
 /// Why a recording ended.
@@ -167,21 +177,40 @@ pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, N
     let _signals = Listener::start(send.clone())?;
     tracefs::remove_stale(&root);
     let place = tracefs::own_instance(&root);
-    // Values go in the opposite order: the instance first, then its guard.
-    let _guard = Guard::post(&place)?;
+    let beside = tracefs::beside(&place);
+    // Values go in the opposite order: the instances first, then their guard.
+    let _guard = Guard::post(&[&place, &beside])?;
     let instance = Instance::make(place)?;
-    let (decoder, layout, absent) = set_up(&instance, &root, plan)?;
+    let of_stacks = plan.user_stacks.then(|| prepare_stacks(beside)).transpose();
+    let (of_stacks, without_stacks) = match of_stacks {
+        Ok(stacks) => (stacks, None),
+        Err(refused) => (None, Some(refused)),
+    };
+    let calls = of_stacks.as_ref().map(|(instance, _)| instance);
+    let (decoder, layout, absent) = set_up(&instance, &root, plan, calls)?;
+    let decoder = Arc::new(decoder);
     let cpus = instance.cpus();
-    let buffers = cpus.iter().map(|&cpu| instance.buffer(cpu)).collect::<Result<Vec<_>, _>>()?;
+    let buffers =
+        |of: &Instance| cpus.iter().map(|&cpu| of.buffer(cpu)).collect::<Result<Vec<_>, _>>();
+    let of_main = buffers(&instance)?;
+    let with_stacks = match &of_stacks {
+        Some((instance, shape)) => {
+            let stacks = Stacks::new(*shape, Arc::clone(&decoder), cpus.len());
+            Some((stacks, buffers(instance)?))
+        }
+        None => None,
+    };
+    let instances: Vec<Instance> =
+        of_stacks.into_iter().map(|(of, _)| of).chain([instance]).collect();
     let held = match &plan.what {
         What::Command(command) => Some(Held::prepare(command)?),
         _ => None,
     };
     let of_command = held.as_ref().map(|held| held.process.id());
-    let reader = Reader::start(buffers, layout, &plan.folder)?;
+    let reader = Reader::start(of_main, layout, &plan.folder, with_stacks)?;
 
     let mut names = Names::default();
-    instance.record(true)?;
+    instances.iter().try_for_each(|instance| instance.record(true))?;
     let tasks = tasks::now(&mut names);
     let (began, seen) = (Instant::now(), now());
     if let Some(held) = held {
@@ -195,14 +224,17 @@ pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, N
     }
     let until = plan.duration.and_then(|length| began.checked_add(length));
     let end = wait(&news, until, of_command, followed.as_mut(), &reader, &mut progress)?;
-    instance.record(false)?;
+    instances.iter().try_for_each(|instance| instance.record(false))?;
     let length = began.elapsed();
 
-    let spool = reader.finish()?;
-    let lost = cpus.iter().map(|&cpu| instance.lost(cpu)).sum();
-    instance.remove()?;
+    let (spool, stacks) = reader.finish()?;
+    let lost_in = |instance: &Instance| -> u64 { cpus.iter().map(|&cpu| instance.lost(cpu)).sum() };
+    let lost = instances.iter().map(lost_in).sum();
+    // If one cannot be removed, the other still is.
+    let removed: Vec<_> = instances.into_iter().map(Instance::remove).collect();
+    removed.into_iter().collect::<Result<(), _>>()?;
     let mut trace = Trace { origin: origin::here(absent), tasks, ..Trace::default() };
-    read_back(&spool, &cpus, &decoder, &mut names, &mut trace)?;
+    read_back(&spool, &cpus, &decoder, stacks, &mut names, &mut trace)?;
     let losses = &mut trace.origin.losses;
     losses.lost = losses.lost.max(lost);
     trace.names = names.into_all();
@@ -218,7 +250,7 @@ pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, N
     if !plan.all && !matches!(plan.what, What::System) {
         keep::only(&mut trace);
     }
-    Ok(Recording { trace, end, length })
+    Ok(Recording { trace, end, length, without_stacks })
 }
 
 /// Now, by the clock of the events, in nanoseconds.
@@ -227,19 +259,35 @@ fn now() -> u64 {
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
-/// Sets an instance up, and learns how to read what it will record. Also returns which events there are
-/// not.
+/// Makes an instance of which the kernel records the call chain of each event. It gets the beginnings of calls and nothing else:
+/// a chain costs more than an event.
+fn prepare_stacks(place: PathBuf) -> Result<(Instance, Shape), Refused> {
+    let why = |what: &str| {
+        Refused(format!("the kernel has no {what}, which needs CONFIG_USER_STACKTRACE_SUPPORT"))
+    };
+    let instance = Instance::make(place)?;
+    instance.record(false)?;
+    instance.set("options/userstacktrace", "1").map_err(|_| why("option `userstacktrace`"))?;
+    let format = instance.read(&format!("events/{}/format", stacks::EVENT)).ok();
+    let shape = format.and_then(|text| Shape::of(&Format::parse(&text)?));
+    Ok((instance, shape.ok_or_else(|| why("event of call chains that can be read"))?))
+}
+
+/// Sets an instance up, and learns how to read what it will record. The beginnings of calls go to `calls`, where there is
+/// such an instance. Also returns which events there are not.
 fn set_up(
     instance: &Instance,
     root: &Path,
     plan: &Plan,
+    calls: Option<&Instance>,
 ) -> Result<(Decoder, Layout, Vec<String>), Refused> {
-    instance.record(false)?;
-    instance.set("trace_clock", "mono")?;
+    let instances = || [instance].into_iter().chain(calls);
+    instances().try_for_each(|instance| instance.record(false))?;
+    instances().try_for_each(|instance| instance.set("trace_clock", "mono"))?;
     // No option hides addresses from us: `hash-ptr` is about the text, which we do not read.
-    let cpus = instance.cpus().len() as u64;
-    let size = plan.buffer_kib.unwrap_or_else(|| buffer_kib(cpus, origin::free_kib()));
-    instance.set("buffer_size_kb", &size.to_string())?;
+    let buffers = instances().map(|instance| instance.cpus().len() as u64).sum();
+    let size = plan.buffer_kib.unwrap_or_else(|| buffer_kib(buffers, origin::free_kib()));
+    instances().try_for_each(|instance| instance.set("buffer_size_kb", &size.to_string()))?;
 
     let layout = Layout::parse(&instance.read("events/header_page")?).ok_or_else(|| {
         Refused("the kernel's buffers have a form that we do not know".to_owned())
@@ -256,6 +304,7 @@ fn set_up(
     let flushers = symbols.flushers();
     let mut decoder = Decoder::new(symbols);
     let mut enable = |name: &String| {
+        let instance = calls.filter(|_| name.contains("/sys_enter_")).unwrap_or(instance);
         let text = instance.read(&format!("events/{name}/format"));
         let format = text.ok().and_then(|text| Format::parse(&text));
         if let Some(filter) = events::filter(name, &flushers) {
@@ -275,12 +324,16 @@ fn set_up(
                 .to_owned(),
         ));
     }
+    // Who executes another program has other code afterwards.
+    if let Some(calls) = calls {
+        calls.set("events/sched/sched_process_exec/enable", "1")?;
+    }
     Ok((decoder, layout, absent))
 }
 
-/// How large the buffer of each of so many CPUs is made with so much free memory, both in KiB.
-fn buffer_kib(cpus: u64, free_kib: Option<u64>) -> u64 {
-    let share = free_kib.unwrap_or(u64::MAX) / PART_OF_MEMORY / cpus.max(1);
+/// How large each of so many buffers is made with so much free memory, both in KiB.
+fn buffer_kib(buffers: u64, free_kib: Option<u64>) -> u64 {
+    let share = free_kib.unwrap_or(u64::MAX) / PART_OF_MEMORY / buffers.max(1);
     share.clamp(LEAST_BUFFER_KIB, BUFFER_KIB)
 }
 
@@ -366,26 +419,42 @@ fn read_back(
     spool: &Spool,
     cpus: &[u16],
     decoder: &Decoder,
+    stacks: Option<Stacks>,
     names: &mut Names,
     trace: &mut Trace,
 ) -> Result<(), Refused> {
-    for (place, &cpu) in cpus.iter().enumerate() {
+    let mut read = |place, cpu, functions: &mut Option<Functions>, trace: &mut Trace| {
         spool.each(place, |page| {
-            read_page(spool.layout, cpu, page, decoder, names, trace)
+            read_page(spool.layout, cpu, page, decoder, functions, names, trace)
                 .map_err(|Damaged| Refused(format!("a page that CPU {cpu} recorded is damaged")))
-        })?;
+        })
+    };
+    for (place, &cpu) in cpus.iter().enumerate() {
+        read(place, cpu, &mut None, trace)?;
+    }
+    let with_stacks = stacks.is_some();
+    if let Some(stacks) = stacks {
+        let mut functions = Some(stacks.functions(trace));
+        for (place, &cpu) in cpus.iter().enumerate() {
+            functions.iter_mut().for_each(|functions| functions.begin(place));
+            read(cpus.len() + place, cpu, &mut functions, trace)?;
+        }
     }
     // Stable, so that the events of a CPU stay in order.
     trace.events.sort_by_key(|event| event.time);
+    if with_stacks {
+        stacks::remove_faults(&mut trace.events);
+    }
     Ok(())
 }
 
-/// Reads the events of a page.
+/// Reads the events of a page. With functions it is one with the beginnings of calls, each before its call chain.
 fn read_page(
     layout: Layout,
     cpu: u16,
     page: &[u8],
     decoder: &Decoder,
+    functions: &mut Option<Functions>,
     names: &mut Names,
     trace: &mut Trace,
 ) -> Result<(), Damaged> {
@@ -398,7 +467,19 @@ fn read_page(
         losses.lost += events;
     }
     while let Some((time, bytes)) = page.next()? {
-        match decoder.decode(time, cpu, bytes, |name| names.number(name)) {
+        if let Some(functions) = functions
+            && functions.attach(bytes, names, &mut trace.events)
+        {
+            continue;
+        }
+        let decoded = decoder.decode(time, cpu, bytes, |name| names.number(name));
+        if let Some(functions) = functions {
+            let of_call = |event: &Event| matches!(event.kind, Kind::Call { .. });
+            functions.of_call = matches!(&decoded, Decoded::Event(event) if of_call(event));
+        }
+        match decoded {
+            // The main instance has it, too.
+            Decoded::Event(Event { kind: Kind::Execute { .. }, .. }) if functions.is_some() => {}
             Decoded::Event(event) => trace.events.push(event),
             Decoded::Foreign => losses.foreign += 1,
             Decoded::Damaged => losses.damaged += 1,

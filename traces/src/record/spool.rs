@@ -17,14 +17,18 @@ use std::{
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
+use super::stacks::Stacks;
 use crate::binary::page::{Layout, Page};
 use lookaside_terminal::Refused;
 
 /// How long the reader sleeps between two rounds. A buffer must hold what one CPU records meanwhile, and
 /// while the reader waits for its turn to run.
 const ROUND: Duration = Duration::from_millis(50);
+/// As [`ROUND`], of buffers with call chains: a process must be asked for its mappings before it ends.
+const ROUND_OF_STACKS: Duration = Duration::from_millis(10);
 
 /// The pages of a recording.
 #[derive(Debug)]
@@ -39,13 +43,14 @@ pub(super) struct Spool {
 /// A thread that fills a spool.
 #[derive(Debug)]
 pub(super) struct Reader {
-    thread: JoinHandle<io::Result<Spool>>,
+    thread: JoinHandle<io::Result<(Spool, Option<Stacks>)>>,
     stop: Sender<()>,
     events: Arc<AtomicU64>,
 }
 
 impl Reader {
-    /// Starts to read these buffers, into a file without a name in `folder`.
+    /// Starts to read these buffers, into a file without a name in `folder`. Those of call chains come behind the
+    /// others.
     ///
     /// # Errors
     ///
@@ -54,25 +59,41 @@ impl Reader {
         buffers: Vec<File>,
         layout: Layout,
         folder: &Path,
+        with_stacks: Option<(Stacks, Vec<File>)>,
     ) -> Result<Self, Refused> {
         let file = tempfile::tempfile_in(folder)
             .map_err(|error| Refused(format!("{}: {error}", folder.display())))?;
         let (stop, stopped) = mpsc::channel();
         let events = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&events);
-        let places = vec![Vec::new(); buffers.len()];
+        let (mut stacks, of_stacks) = with_stacks.unzip();
+        let of_stacks = of_stacks.unwrap_or_default();
+        let places = vec![Vec::new(); buffers.len() + of_stacks.len()];
         let mut spool = Spool { file, layout, places };
         let thread = thread::spawn(move || {
             let mut room = Vec::new();
             let mut next = 0;
+            let round = if stacks.is_some() { ROUND_OF_STACKS } else { ROUND };
+            let mut due = Instant::now() + round;
             loop {
                 // What comes after the word to stop is read, too.
-                let stop = stopped.recv_timeout(ROUND) != Err(RecvTimeoutError::Timeout);
-                for (place, buffer) in buffers.iter().enumerate() {
-                    spool.drain(place, buffer, &mut room, &mut next, &count)?;
+                let stop = stopped.recv_timeout(round) != Err(RecvTimeoutError::Timeout);
+                if let Some(stacks) = &mut stacks {
+                    stacks.begin_round();
+                    for (place, buffer) in of_stacks.iter().enumerate() {
+                        let look = |layout, page: &[u8]| stacks.look(place, layout, page);
+                        let place = buffers.len() + place;
+                        spool.drain(place, buffer, &mut room, &mut next, &count, look)?;
+                    }
+                }
+                if stop || due <= Instant::now() {
+                    due = Instant::now() + ROUND;
+                    for (place, buffer) in buffers.iter().enumerate() {
+                        spool.drain(place, buffer, &mut room, &mut next, &count, |_, _| {})?;
+                    }
                 }
                 if stop {
-                    return Ok(spool);
+                    return Ok((spool, stacks));
                 }
             }
         });
@@ -95,7 +116,7 @@ impl Reader {
     /// # Errors
     ///
     /// If something could not be read or written.
-    pub(super) fn finish(self) -> Result<Spool, Refused> {
+    pub(super) fn finish(self) -> Result<(Spool, Option<Stacks>), Refused> {
         // It has ended already if this fails.
         let _ = self.stop.send(());
         let result = self.thread.join().map_err(|_| Refused("the reader panicked".to_owned()))?;
@@ -107,7 +128,7 @@ impl Reader {
 const BATCH: usize = 64;
 
 impl Spool {
-    /// Reads all that a buffer has now.
+    /// Reads all that a buffer has now, and shows its pages to `look`.
     fn drain(
         &mut self,
         place: usize,
@@ -115,6 +136,7 @@ impl Spool {
         room: &mut Vec<u8>,
         next: &mut u32,
         count: &AtomicU64,
+        mut look: impl FnMut(Layout, &[u8]),
     ) -> io::Result<()> {
         let size = self.layout.size;
         loop {
@@ -131,6 +153,7 @@ impl Spool {
                 }
             }
             room.truncate(pages * size);
+            room.chunks(size).for_each(|page| look(self.layout, page));
             self.file.write_all(room)?;
             let events: u64 = room.chunks(size).map(|page| events_in(self.layout, page)).sum();
             // Relaxed: as where it is read.

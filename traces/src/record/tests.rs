@@ -37,7 +37,7 @@ fn read(cpus: [&[u8]; 2]) -> Result<Trace, Damaged> {
     let (mut trace, mut names) = (Trace::default(), Names::default());
     for (cpu, pages) in (0..).zip(cpus) {
         for page in pages.chunks(layout.size) {
-            read_page(layout, cpu, page, &decoder, &mut names, &mut trace)?;
+            read_page(layout, cpu, page, &decoder, &mut None, &mut names, &mut trace)?;
         }
     }
     trace.names = names.into_all();

@@ -18,6 +18,8 @@ use lookaside_terminal::Refused;
 /// What the names of our instances begin with. Behind it stand the number of the recorder's process and
 /// the time at which it was started.
 const PREFIX: &str = "lookaside-";
+/// What the name of an instance of call chains ends with.
+const OF_STACKS: &str = "-stacks";
 
 /// How often and after which pause we try to remove an instance that is still busy.
 const TRIES: u32 = 1200;
@@ -83,6 +85,7 @@ fn left_behind(name: &str, started: impl Fn(u32) -> Option<u64>) -> bool {
     else {
         return false;
     };
+    let time = time.strip_suffix(OF_STACKS).unwrap_or(time);
     match (process.parse(), time.parse()) {
         (Ok(process), Ok(time)) => started(process) != Some(time),
         _ => false,
@@ -106,6 +109,13 @@ pub(super) fn own_instance(root: &Path) -> PathBuf {
     let process = std::process::id();
     let started = tasks::started(process).unwrap_or(0);
     root.join("instances").join(format!("{PREFIX}{process}-{started}"))
+}
+
+/// The folder of the instance of call chains, beside another of this process.
+pub(super) fn beside(instance: &Path) -> PathBuf {
+    let mut name = instance.file_name().unwrap_or_default().to_owned();
+    name.push(OF_STACKS);
+    instance.with_file_name(name)
 }
 
 /// Removes an instance, of which the last readers may be about to go.
@@ -276,6 +286,8 @@ mod tests {
         assert!(!left_behind("lookaside-7-100", started), "it lives");
         assert!(left_behind("lookaside-7-99", started), "the number is another process's now");
         assert!(left_behind("lookaside-8-100", started), "it is no more");
+        assert!(left_behind("lookaside-8-100-stacks", started), "it is no more");
+        assert!(!left_behind("lookaside-7-100-stacks", started), "it lives");
         assert!(!left_behind("lookaside-mine", started), "not one of ours");
         assert!(!left_behind("sample", started), "not one of ours");
     }
