@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const LAB: &str = env!("CARGO_BIN_EXE_lookaside");
 
 /// A program that unmaps in one function, protects in another, and does both in a third that the C library calls. It removes
-/// its own file first.
+/// its own file first, and lives on for a second, in which the recorder reads its mappings however busy the machine is.
 const C: &str = r#"
 #include <pthread.h>
 #include <sys/mman.h>
@@ -57,6 +57,7 @@ int main(int count, char **words)
 	pthread_create(&thread, 0, worker, 0);
 	pthread_join(thread, 0);
 	worker(0);
+	sleep(1);
 	return 0;
 }
 "#;
@@ -87,7 +88,7 @@ fn work() {
 
 fn main() {
     work();
-    std::hint::black_box(0);
+    std::thread::sleep(std::time::Duration::from_secs(1));
 }
 "#;
 
