@@ -21,7 +21,7 @@ const TIMES: f64 = 8.0;
 /// The most bytes of the first command.
 const BYTES: u64 = 6_000_000;
 
-/// The most bytes of the whole command line. The goal is 12 000 000.
+/// The most bytes of the whole command line.
 const WHOLE: u64 = 12_000_000;
 
 /// Why the step is left out.

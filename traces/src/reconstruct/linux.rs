@@ -286,16 +286,7 @@ impl Memory {
             at = stop;
         }
         self.areas.allow(range, allowed & ANY);
-        if let Some((first, last)) = hull {
-            effect.flushes.push(Flush {
-                first,
-                last,
-                counted: span(first, last),
-                gone: false,
-                tables: false,
-                gathered: true,
-            });
-        }
+        effect.flushes.extend(hull.map(|hull| together(hull, false)));
     }
 
     /// The span of a range of which nothing is known; its pages are taken for present.
@@ -307,6 +298,12 @@ impl Memory {
         effect.unknown = true;
         Some((start, end - 1))
     }
+}
+
+/// Pages that were gathered, in one flush.
+fn together((first, last): (u64, u64), gone: bool) -> Flush {
+    let counted = span(first, last);
+    Flush { first, last, counted, gone, tables: false, gathered: true }
 }
 
 /// One page, flushed by itself.

@@ -28,7 +28,9 @@ impl Native {
     /// * What those types are told of the machine and its CPUs is true of every CPU that calls
     ///   them: they execute instructions and set bits that not every CPU has.
     /// * Where other code writes the registers that those types write, it writes what they have
-    ///   computed, or puts back what it found before it calls them again.
+    ///   computed, or puts back what it found before it calls them again. By then it has removed what
+    ///   the CPU cached of a root that it loaded, under PCID 0 too: a CPU parks under that one and
+    ///   keeps what is there. [`crate::CurrentCpu::with_root`] leaves nothing behind.
     #[must_use]
     pub const unsafe fn new() -> Self {
         Self(())

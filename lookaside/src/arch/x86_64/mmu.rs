@@ -318,8 +318,8 @@ impl<I: Instructions> Mmu for X86<I> {
         // FENCE F-X86-PARK (pairs with reads that no CPU runs the space): serialising, so no
         // walk of the previous root starts after it, and its tables can be freed.
         //
-        // Nothing else runs under PCID 0, so that what is held there is of the kernel's half. That is kept: a flush of
-        // kernel addresses reaches it, which removes global entries or everything.
+        // What is held under PCID 0 is of the reserved root, by the contract of `Native::new`, and so of the kernel's
+        // half. It is kept: a flush of kernel addresses removes global entries or everything, under every PCID.
         self.insn.write_cr3(self.cr3(self.reserved_root, Pcid::RESERVED, Held::Keep));
     }
 

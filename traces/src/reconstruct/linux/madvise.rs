@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::{Effect, Flush, alone, munmap::Tables, span, widen};
+use super::{Effect, alone, munmap::Tables, together, widen};
 use crate::reconstruct::{
     areas::View,
     bits::{Bits, PIECE},
@@ -50,16 +50,7 @@ impl Memory {
                     let pages = if advice == MADV_FREE { own } else { own.or(others) };
                     widen(&mut hull, number, pages);
                 }
-                if let Some((first, last)) = hull {
-                    effect.flushes.push(Flush {
-                        first,
-                        last,
-                        counted: span(first, last),
-                        gone: false,
-                        tables: false,
-                        gathered: true,
-                    });
-                }
+                effect.flushes.extend(hull.map(|hull| together(hull, false)));
             }
             // The program's own memory can go to swap alone, and no event shows that there is any.
             MADV_PAGEOUT => {

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::{Effect, Flush, counted, span, widen};
+use super::{Effect, Flush, counted, together, widen};
 use crate::reconstruct::{
     areas::View,
     bits::{Bits, PIECE},
@@ -73,14 +73,7 @@ impl Memory {
                 flushes.extend(hull.take());
             }
         }
-        effect.flushes.extend(flushes.into_iter().map(|(first, last)| Flush {
-            first,
-            last,
-            counted: span(first, last),
-            gone: true,
-            tables: false,
-            gathered: true,
-        }));
+        effect.flushes.extend(flushes.into_iter().map(|hull| together(hull, true)));
         let freed = self.free_tables(range, tables);
         let (last_flush, stride) = match (hull, freed) {
             (None, None) => return,
