@@ -12,7 +12,9 @@ use lookaside::{
 };
 use support::{
     Fake, Op,
-    machine::{Machine, Strategy, What, epochs, flush, park, recent, space, switch, this_cpu},
+    machine::{
+        Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch, this_cpu,
+    },
     on,
 };
 
@@ -388,18 +390,41 @@ fn local_08_freeing_a_table_is_broadcast_to_those_who_left_and_becomes_local() {
     park(tlb, OTHER);
     let _ = switch(tlb, 0, &a);
     let tag = tag(tlb, 0);
-    // What a broadcast costs is 1000, and what the tag holds is worth 3000.
-    let outcomes: Vec<_> = (0..5).map(|_| story(tlb, 0, &a, What::Table)).collect();
+    // What a broadcast costs is 1000, and what the tag holds is worth 3000: the third takes it.
+    let table = || {
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 0, &a, |gather| gather.unlink_table(pages(0x20_0000, 9)));
+        (tlb.platform().acts(), tlb.platform().outcome())
+    };
+    let outcomes: Vec<_> = (0..5).map(|_| table()).collect();
     let everywhere = |op| (vec![(0, op)], (Outcome::Broadcast, 0));
-    let dear = everywhere(Op::FlushTagEverywhere(tag));
-    assert_eq!(outcomes[..3], [dear.clone(), dear.clone(), dear]);
-    let this_cpu = (vec![(0, Op::FlushTag(tag))], (Outcome::Local, 0));
+    let few = everywhere(Op::FlushTablesEverywhere(tag, 0x20_0000, 9, Wait::Now));
+    let everything = everywhere(Op::FlushTagEverywhere(tag));
+    assert_eq!(outcomes[..3], [few.clone(), few, everything]);
+    let this_cpu = (vec![(0, Op::FlushTables(tag, 0x20_0000, 9))], (Outcome::Local, 0));
     assert_eq!(outcomes[3..], [this_cpu.clone(), this_cpu], "everyone has left");
     assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent);
     // Who comes back is asked again.
     let _ = switch(tlb, OTHER, &a);
     park(tlb, OTHER);
-    assert_eq!(story(tlb, 0, &a, What::Table).1, (Outcome::Broadcast, 0));
+    assert_eq!(table().1, (Outcome::Broadcast, 0));
+}
+
+#[test]
+fn local_08_a_broadcast_that_takes_the_whole_tag_anyway_makes_everyone_leave_at_once() {
+    for what in [What::Table, What::AddressSpace] {
+        let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
+        let a = space(tlb, 1);
+        let _ = switch(tlb, OTHER, &a);
+        park(tlb, OTHER);
+        let _ = switch(tlb, 0, &a);
+        let tag = tag(tlb, 0);
+        let everywhere = (vec![(0, Op::FlushTagEverywhere(tag))], (Outcome::Broadcast, 0));
+        assert_eq!(story(tlb, 0, &a, what), everywhere, "{what:?}");
+        assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent, "{what:?}");
+        let here = (vec![(0, Op::FlushTag(tag))], (Outcome::Local, 0));
+        assert_eq!(story(tlb, 0, &a, what), here, "{what:?}");
+    }
 }
 
 #[test]

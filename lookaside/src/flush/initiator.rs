@@ -282,8 +282,8 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     /// Tries to make every other CPU absent and to flush all its entries of the space, which also flushes
     /// those of this CPU; returns whether it did.
     ///
-    /// It is done once the broadcasts that it could have spared have cost as much as the loss of this CPU's
-    /// entries: 2-competitive (ski rental).
+    /// It is done at once if the broadcast of this flush takes this CPU's entries anyway. If not, it is done when the
+    /// broadcasts that it could have spared have cost as much as the loss of those entries: 2-competitive (ski rental).
     fn trim_all(&self, runs_here: bool) -> bool {
         let residents = self.space.residents();
         let all_rest = || {
@@ -297,8 +297,11 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         if !T::has_context(self.this_cpu, self.space, self.context) {
             return false; // The residents are those of another tag.
         }
-        let spent = residency.spent().saturating_add(self.costs().broadcast.wait);
-        if spent < self.costs().loss() {
+        let costs = self.costs();
+        let spent = residency.spent().saturating_add(costs.broadcast.wait);
+        let loses_nothing =
+            self.request.ranges.operations(self.mmu(), costs, Scope::Broadcast, None).is_none();
+        if !loses_nothing && spent < costs.loss() {
             residency.set_spent(spent);
             return false;
         }
