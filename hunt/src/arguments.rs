@@ -1,17 +1,24 @@
 //! The command line.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Parser, ValueEnum};
 use lookaside_watch::Criterion;
 
-use crate::{emulator::Kind, kernel::Kernel, render, run, setup, skip};
+use crate::{
+    emulator::Kind,
+    kernel::{self, Kernel},
+    render, run, setup, skip,
+};
 
 /// Runs a kernel under the TLB sanitizer: which CPU may use a translation that was revoked, and which fence is missing.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "lookaside-hunt", version)]
 pub struct Arguments {
-    /// octox, xv6, xv6-aarch64, nuttx, nanos-aarch64, toaruos, starryos, linux-riscv64, linux-arm64, linux-x86_64,
+    /// octox, xv6, xv6-aarch64, nuttx, nanos-aarch64, toaruos, starryos, ward, linux-riscv64, linux-arm64, linux-x86_64,
     /// lookaside-riscv64, lookaside-aarch64, lookaside-x86_64, or a description FILE.toml.
     pub(crate) kernel: Option<String>,
     /// A kernel of which nothing is known but its image, and --arch.
@@ -27,7 +34,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) emulator: Kind,
     /// How many CPUs.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=512))]
     pub(crate) cpus: Option<u32>,
     /// Words that are added to the kernel's command line.
     #[arg(long, value_name = "WORDS")]
@@ -52,7 +59,7 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "A,E,F,G,H")]
     pub(crate) deny: Vec<char>,
     /// Ends the run after so many seconds.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: Option<u64>,
     /// Takes each CPU to hold all that its architecture permits, and not only what it has used: finds C.
     #[arg(long)]
@@ -122,6 +129,7 @@ fn attempt(arguments: &Arguments) -> Result<bool, String> {
         return run::check(arguments.emulator).map(|()| true);
     }
     let kernel = described(arguments)?;
+    files(arguments)?;
     if arguments.plain {
         return run::plain(arguments, &kernel).map(|()| true);
     }
@@ -152,7 +160,30 @@ fn described(arguments: &Arguments) -> Result<Kernel, String> {
     Ok(kernel)
 }
 
-fn script(file: &std::path::Path) -> Result<Vec<crate::kernel::Line>, String> {
+/// Refuses files that are not there, and places for results that are none, before the emulator is looked for: a name
+/// that is mistyped is mended more quickly than a missing emulator, and a run must not end without its results.
+fn files(arguments: &Arguments) -> Result<(), String> {
+    if arguments.entries == 0 {
+        return Err("--entries 0: a CPU of which nothing is kept shows nothing".into());
+    }
+    if let Some(image) = &arguments.image {
+        kernel::find(Path::new("."), image)?;
+    }
+    if let Some(drive) = arguments.drive.as_ref().filter(|drive| !drive.is_file()) {
+        return Err(format!("--drive: there is no file {}", drive.display()));
+    }
+    for (name, file) in [("--output", &arguments.output), ("--log", &arguments.log)] {
+        let Some(file) = file else { continue };
+        let folder = file.parent().filter(|folder| *folder != Path::new(""));
+        let folder = folder.unwrap_or(Path::new("."));
+        if file.is_dir() || !folder.is_dir() {
+            return Err(format!("{name}: no file {} can be made", file.display()));
+        }
+    }
+    Ok(())
+}
+
+fn script(file: &Path) -> Result<Vec<kernel::Line>, String> {
     let text =
         std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     text.lines()
@@ -161,7 +192,7 @@ fn script(file: &std::path::Path) -> Result<Vec<crate::kernel::Line>, String> {
             let (wait, say) = line
                 .split_once(" => ")
                 .ok_or_else(|| format!("{}: `{line}` is not WAIT => SAY", file.display()))?;
-            Ok(crate::kernel::Line { wait: wait.to_owned(), say: say.to_owned() })
+            Ok(kernel::Line { wait: wait.to_owned(), say: say.to_owned() })
         })
         .collect()
 }

@@ -107,7 +107,11 @@ impl Kernel {
     }
 
     fn parse(name: &str, text: &str) -> Result<Self, String> {
-        toml_edit::de::from_str(text).map_err(|error| format!("{name}: {error}"))
+        toml_edit::de::from_str(text).map_err(|error: toml_edit::de::Error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+            format!("{name}:{line}: {}", error.message().replace('\n', ", "))
+        })
     }
 
     /// A kernel of which nothing is known but its image.
