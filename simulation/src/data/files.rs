@@ -184,6 +184,9 @@ impl Machine {
         }
         match OWN.machines.iter().find(|file| file.stem() == name_or_path) {
             Some(file) => machine::read(file),
+            None if Path::new(name_or_path).exists() => Err(Refused(format!(
+                "there is no machine `{name_or_path}`; if the file is meant, its name must end in `.toml`"
+            ))),
             None => Err(lookaside_terminal::names::unknown("machine", name_or_path, machines())),
         }
     }

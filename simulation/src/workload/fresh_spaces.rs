@@ -24,8 +24,15 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
 fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     let cpus = setup.cpus.unwrap_or(setup.x.unwrap_or(1.0) as usize);
     let spaces = setup.option_or("spaces", 512.0) as usize;
+    // An arena of more than this is none that a host has for one run.
+    const MOST: usize = 1 << 33;
     // A space takes 256 bytes and two bits a CPU; a CPU a kilobyte; the tags half a megabyte.
-    let arena = Arena::new(cpus * spaces * (512 + cpus / 4) + cpus * 4096 + (1 << 24));
+    let bytes = cpus * spaces * (512 + cpus / 4) + cpus * 4096 + (1 << 24);
+    if bytes > MOST {
+        let gib = bytes >> 30;
+        return Err(Refused(format!("{spaces} spaces of {cpus} CPUs take {gib} GiB: too much")));
+    }
+    let arena = Arena::new(bytes);
     let ends = vec![Cell::new(0); cpus];
     let (_, report) = stage::run(
         setup,

@@ -25,6 +25,7 @@ mod tlbi;
 use core::cell::RefCell;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -172,7 +173,35 @@ pub fn all() -> impl Iterator<Item = &'static Entry> {
 ///
 /// If there is none, if the machine or the strategy refuses it, or if it fails.
 pub fn run(name: &str, setup: &Setup<'_>) -> Result<Outcome, Refused> {
-    if file::is_path(name) { opened(name)?.run(setup) } else { (find(name)?.run)(setup) }
+    if file::is_path(name) {
+        return opened(name)?.run(setup);
+    }
+    let entry = find(name)?;
+    check(entry, setup)?;
+    (entry.run)(setup)
+}
+
+/// The largest option and place on a curve of the workloads that are built in. They make room for what is counted
+/// before they run, and an option that is mistyped must not ask for all memory.
+const LARGEST: f64 = 1e7;
+
+/// Refuses numbers that no workload can count to.
+fn check(entry: &Entry, setup: &Setup<'_>) -> Result<(), Refused> {
+    let options = setup.options.iter().map(|(name, &value)| (name.as_str(), value));
+    let all = options.chain(setup.x.map(|x| ("x", x)));
+    for (name, value) in all {
+        if !(0.0..=LARGEST).contains(&value) {
+            let workload = entry.name;
+            let why = format!("`{name}` is {value}, and has to be from 0 to {LARGEST}");
+            return Err(Refused(format!("workload `{workload}`: {why}")));
+        }
+    }
+    let (key, limit) = (&setup.machine.key, setup.machine.model.topology.cpus());
+    let counts_cpus = matches!(entry.x_name, Some("CPUs" | "CPUs online" | "threads"));
+    match setup.x.filter(|&x| counts_cpus && setup.cpus.is_none() && x as usize > limit) {
+        Some(x) => Err(Refused(format!("{x} CPUs; machine `{key}` has {limit}"))),
+        None => Ok(()),
+    }
 }
 
 /// The workloads of files and of texts, by the name under which they are run.
@@ -217,6 +246,11 @@ pub fn admit(text: &Text) -> Result<String, Refused> {
 /// If there is none, with the nearest name.
 pub fn find(name: &str) -> Result<&'static Entry, Refused> {
     all().find(|entry| entry.name == name).ok_or_else(|| {
+        if Path::new(name).exists() {
+            return Refused(format!(
+                "there is no workload `{name}`; if the file is meant, its name must end in `.toml`"
+            ));
+        }
         lookaside_terminal::names::unknown("workload", name, all().map(|entry| entry.name))
     })
 }

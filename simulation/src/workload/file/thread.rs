@@ -101,7 +101,9 @@ impl Thread {
         let value = expression.value(state.values(self));
         match (0.0..1e15).contains(&value) {
             true => Ok(value as u64),
-            false => Err(format!("a number is {value}, and has to be 0 or more")),
+            false => {
+                Err(format!("a number is {value}, and has to be 0 or more and less than 1e15"))
+            }
         }
     }
 
