@@ -8,6 +8,8 @@ mod apply;
 mod knob;
 mod script;
 
+use core::mem;
+
 use lookaside_simulation::data::Machine;
 use lookaside_terminal::Refused;
 use lookaside_traces::reconstruct::Script;
@@ -44,6 +46,13 @@ impl Scenario {
             knobs.iter().filter(|knob| matches!(knob, Knob::Pin(_) | Knob::Cpus(_))).count();
         if places > 1 {
             return Err(Refused("`pin` and `cpus` both say where threads run: give one".into()));
+        }
+        for (i, knob) in knobs.iter().enumerate() {
+            let same = |other: &Knob| mem::discriminant(other) == mem::discriminant(knob);
+            if let Some(before) = knobs[..i].iter().find(|other| same(other)) {
+                let why = format!("`{before}` and `{knob}` are of one knob: give one of them");
+                return Err(Refused(why));
+            }
         }
         knobs.iter().try_for_each(|knob| apply::apply(knob, &mut other))?;
         Ok(other)
