@@ -13,6 +13,7 @@ use lookaside_scenarios::{
     scenario::{self, Depth, Entry, Program, ProgramError},
     zoo::{self, Form},
 };
+use lookaside_terminal::say;
 
 /// Arguments of `lookaside explore`.
 #[derive(clap::Args)]
@@ -24,13 +25,13 @@ pub struct Arguments {
     #[arg(long, value_name = "v1:...", conflicts_with_all = ["budget", "preemptions", "random"])]
     schedule: Option<String>,
     /// Stop after this many seconds.
-    #[arg(long, value_name = "SECONDS")]
-    budget: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = crate::seconds)]
+    budget: Option<Duration>,
     /// Explore all schedules with at most this many pre-emptions.
     #[arg(long, value_name = "N", conflicts_with = "random")]
     preemptions: Option<u32>,
     /// Explore this many random schedules and as many PCT schedules.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     random: Option<u64>,
     /// Do not explore; write page-table traces into this folder, in the format of casemate, which
     /// `lookaside litmus` reads. The traces are of the default schedule, of `--schedule`, or of `--random` schedules. For Arm
@@ -56,13 +57,12 @@ pub fn run(arguments: Arguments) -> crate::Result {
     }
     let Some(name) = scenario else {
         for entry in scenario::all() {
-            println!("{:24} {}", entry.name, entry.about);
+            say!("{:24} {}\n", entry.name, entry.about)?;
         }
         return Ok(ExitCode::SUCCESS);
     };
     let entry = named(&name)?;
     let depth = preemptions.map(Depth::Bounded).or(random.map(Depth::Random));
-    let budget = budget.map(Duration::try_from_secs_f64).transpose()?;
     Ok(code(explore::explore(entry, depth, budget, &mut io::stdout())?))
 }
 
@@ -86,7 +86,8 @@ fn export(
         Some(count) => explored.at_random(1, count),
         None => vec![schedule],
     };
-    Ok(code(explore::export(&mut explored, &schedules, folder, &mut io::stdout())?))
+    let verdict = explore::export(&mut explored, &schedules, folder, &mut io::stdout());
+    Ok(code(verdict.map_err(|error| format!("`{}`: {error}", folder.display()))?))
 }
 
 fn named(name: &str) -> Result<&'static Entry, String> {

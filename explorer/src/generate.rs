@@ -1,9 +1,10 @@
 //! `lookaside check --generate`: explores randomly generated programs on the adversarial machine.
 
 use core::{num::NonZero, time::Duration};
-use std::{path::PathBuf, process::ExitCode, thread};
+use std::{fs, path::PathBuf, process::ExitCode, thread};
 
 use lookaside_scenarios::generate::{self, Outcome, Progress, Request};
+use lookaside_terminal::say;
 
 /// Options of `--generate`.
 #[derive(clap::Args)]
@@ -15,7 +16,7 @@ pub struct Arguments {
     generate: bool,
     /// Stop after this many generated programs. The result then depends neither on the clock nor on the
     /// number of threads if the budget suffices.
-    #[arg(long, value_name = "N", requires = "generate")]
+    #[arg(long, value_name = "N", requires = "generate", value_parser = clap::value_parser!(u64).range(1..))]
     scripts: Option<u64>,
     /// Explore each generated program for about this many steps.
     #[arg(long, value_name = "N", requires = "generate", default_value_t = 20_000)]
@@ -35,15 +36,15 @@ impl Arguments {
     }
 }
 
-/// Length of a run without any limit, in seconds.
-const SECONDS: f64 = 60.0;
+/// Length of a run without any limit.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Limits, seed and threads of a run.
 pub struct Limits {
     /// Seed of the random numbers.
     pub seed: u32,
-    /// The most seconds.
-    pub budget: Option<f64>,
+    /// The longest time.
+    pub budget: Option<Duration>,
     /// The most steps.
     pub steps: Option<u64>,
     /// The number of threads; without it, that of the processors.
@@ -54,7 +55,7 @@ pub struct Limits {
 ///
 /// # Errors
 ///
-/// If an argument is 0 that must not be, the budget is no time, or a failing program cannot be written.
+/// If an argument is 0 that must not be, or a failing program cannot be written.
 pub fn run(
     arguments: &Arguments,
     limits: &Limits,
@@ -70,12 +71,12 @@ pub fn run(
     let bounded = arguments.scripts.is_some() || limits.steps.is_some();
     let time = match limits.budget {
         None if bounded => Duration::MAX,
-        budget => {
-            let seconds = budget.unwrap_or(SECONDS);
-            Duration::try_from_secs_f64(seconds)
-                .map_err(|error| format!("`--budget {seconds}`: {error}"))?
-        }
+        budget => budget.unwrap_or(MINUTE),
     };
+    if let Some(folder) = &arguments.keep {
+        // A failing program that took an hour to find must not be lost for a folder that cannot be made.
+        fs::create_dir_all(folder).map_err(|error| format!("`{}`: {error}", folder.display()))?;
+    }
     let request = Request {
         seed: u64::from(limits.seed),
         scripts: arguments.scripts.unwrap_or(u64::MAX),
@@ -143,8 +144,8 @@ pub struct Alone {
     #[command(flatten)]
     generate: Arguments,
     /// Stop after this many seconds. Default: 60, unless another limit is given.
-    #[arg(long, value_name = "SECONDS")]
-    budget: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = crate::seconds)]
+    budget: Option<Duration>,
     /// Stop after this many steps.
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
@@ -152,7 +153,7 @@ pub struct Alone {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u32,
     /// Number of threads. Default: the number of processors.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::threads)]
     threads: Option<NonZero<usize>>,
 }
 
@@ -168,6 +169,6 @@ pub fn alone(arguments: &Alone) -> crate::Result {
     }
     let limits = Limits { seed: *seed, budget: *budget, steps: *steps, threads: *threads };
     let outcome = run(generate, &limits, &|_| ())?;
-    print!("{}", to_text(&outcome));
+    say!("{}", to_text(&outcome))?;
     Ok(code(&outcome))
 }

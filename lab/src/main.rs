@@ -6,9 +6,7 @@ mod commands;
 use std::ffi::OsString;
 use std::{path::PathBuf, process::ExitCode};
 
-#[cfg(feature = "traces")]
-use clap::CommandFactory;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(feature = "checks")]
 use lookaside_explorer::explore;
 use lookaside_simulation::data::Files;
@@ -109,8 +107,20 @@ enum Command {
     Absent(Vec<OsString>),
 }
 
+/// The commands. Where a number is wanted, `-1` is a number that is refused with the reason, and no unknown option.
+fn commands() -> clap::Command {
+    fn numbers(command: clap::Command) -> clap::Command {
+        let takes = |argument: &clap::Arg| argument.get_action().takes_values();
+        command
+            .mut_args(|arg| if takes(&arg) { arg.allow_negative_numbers(true) } else { arg })
+            .mut_subcommands(numbers)
+    }
+    numbers(Arguments::command())
+}
+
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::from_arg_matches(&commands().get_matches());
+    let arguments = arguments.unwrap_or_else(|error| error.exit());
     if let Some(Err(error)) = arguments.data.as_deref().map(Files::replace_own) {
         eprintln!("error: {}", plain::text(&error.to_string()));
         return ExitCode::from(2);

@@ -1,11 +1,13 @@
 //! Text for a terminal, and names typed at one.
 //!
 //! [`plain`] escapes the control characters in text from files and processes; [`grid`] formats tables; [`names`]
-//! suggests the nearest name for one that does not exist; [`Refused`] is an error in one sentence.
+//! suggests the nearest name for one that does not exist; [`say!`] prints; [`Refused`] is an error in one sentence.
 
 pub mod grid;
 pub mod names;
 pub mod plain;
 mod refused;
+mod say;
 
 pub use refused::Refused;
+pub use say::print;

@@ -17,8 +17,14 @@ pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&
     known
         .map(|known| (strsim::damerau_levenshtein(name, known), known))
         .min()
-        .filter(|&(distance, known)| distance <= 1 + known.len() / 3 || known.contains(name))
+        .filter(|&(distance, known)| is_like(name, known, distance))
         .map(|(_, nearest)| nearest)
+}
+
+/// Whether a known name at that distance may have been meant. Each name contains a letter or two of every other.
+fn is_like(name: &str, known: &str, distance: usize) -> bool {
+    let most = (1 + known.len() / 3).min(name.len());
+    distance <= most && distance < known.len() || name.len() > 2 && known.contains(name)
 }
 
 #[cfg(test)]
@@ -31,5 +37,8 @@ mod tests {
         let refused = unknown("strategy", "lokaside", known.into_iter());
         assert_eq!(refused.0, "there is no strategy `lokaside`; did you mean `lookaside`?");
         assert!(unknown("strategy", "zzz", known.into_iter()).0.contains("lookaside list"));
+        assert_eq!(nearest("", known.into_iter().chain(["robust"])), None);
+        assert_eq!(nearest("a", known.into_iter().chain(["d8041-rate"])), None);
+        assert_eq!(nearest("counter", known.into_iter()), Some("shared-counter"));
     }
 }

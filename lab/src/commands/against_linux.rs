@@ -41,19 +41,25 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Fail if the library takes more than this part of Linux's time anywhere, with refills as assumed.
-    #[arg(long, value_name = "RATIO")]
+    #[arg(long, value_name = "RATIO", value_parser = ratio)]
     most: Option<f64>,
     /// The same of what is known, without refills.
-    #[arg(long, value_name = "RATIO")]
+    #[arg(long, value_name = "RATIO", value_parser = ratio)]
     most_known: Option<f64>,
     /// Fail if the median is more than this, with refills as assumed.
-    #[arg(long, value_name = "RATIO")]
+    #[arg(long, value_name = "RATIO", value_parser = ratio)]
     median: Option<f64>,
     /// The same of what is known, without refills.
-    #[arg(long, value_name = "RATIO")]
+    #[arg(long, value_name = "RATIO", value_parser = ratio)]
     median_known: Option<f64>,
     #[command(flatten)]
     output: Output,
+}
+
+/// A ratio that is a limit. Nothing is more than a limit that is no number.
+fn ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok().filter(|ratio| (0.0..=1e9).contains(ratio));
+    ratio.ok_or_else(|| "a ratio is a number from 0, such as 1.05".to_owned())
 }
 
 /// A trace, with the flushes that were recorded and with those that follow from calls.
@@ -102,6 +108,11 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
             let fits = counts.iter().filter(|&&cpus| cpus <= of.model.topology.cpus());
             jobs.extend(fits.map(|&cpus| (trace, machine, cpus)));
         }
+    }
+    if jobs.is_empty() {
+        let most = machines.iter().map(|machine| machine.model.topology.cpus()).max();
+        let why = format!("none of these machines has as many CPUs: at most {}", most.unwrap_or(0));
+        return Err(Refused(why).into());
     }
     let bar = progress::bar(jobs.len());
     let one = |&(trace, machine, cpus): &(usize, usize, usize)| {
@@ -163,7 +174,8 @@ fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Refused> {
 
 fn open(file: &Path) -> Result<Recorded, Refused> {
     let shown = file.display();
-    let trace = import::open(file).map_err(|bad| Refused(format!("`{shown}`: {bad}")))?;
+    let trace = import::open(file).map_err(Refused::because)?;
+    super::replay::note_losses(file, &trace);
     let has_flushes = trace.events.iter().any(|event| matches!(event.kind, Kind::Flush { .. }));
     let mut scripts = BTreeMap::new();
     for recorded in [false, true].into_iter().filter(|&recorded| !recorded || has_flushes) {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -23,6 +23,7 @@ use lookaside_simulation::{
 use lookaside_terminal::{
     Refused,
     grid::{Grid, percent, wrapped},
+    say,
 };
 
 use super::{
@@ -89,15 +90,15 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Recording { facts, samples } = &recording;
     facts.check().map_err(Refused)?;
     if let Some(machine) = given {
-        return Ok(compare(&machine, samples, facts));
+        return Ok(compare(&machine, samples, facts)?);
     }
     let mut findings = findings::findings(samples, facts);
     if let Some(only) = only {
-        return Ok(show_only(&only, findings, samples, facts)?);
+        return show_only(&only, findings, samples, facts);
     }
     let completed = fit::complete(&mut findings, samples, facts);
-    print!("{}", table(&findings).to_text());
-    summary(samples, facts);
+    say!("{}", table(&findings).to_text())?;
+    summary(samples, facts)?;
     completed?;
     let text = file::text(&findings, facts);
     let path = arguments.output.as_deref();
@@ -105,9 +106,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let machine = file::check(&name, &text)?;
     if let Some(path) = path {
         replace(path, &text)?;
-        println!("Written to {}.", path.display());
+        say!("Written to {}.\n", path.display())?;
     }
-    Ok(if arguments.predict { compare(&machine, samples, facts) } else { ExitCode::SUCCESS })
+    Ok(if arguments.predict { compare(&machine, samples, facts)? } else { ExitCode::SUCCESS })
 }
 
 /// Shows some prices, and how other commands take them.
@@ -116,13 +117,13 @@ fn show_only(
     mut findings: Vec<Finding>,
     samples: &Samples,
     facts: &Facts,
-) -> Result<ExitCode, Refused> {
+) -> super::Result {
     if only.scope().barriers {
         fit::complete(&mut findings, samples, facts)?;
     }
     findings.retain(|finding| finding.key.is_some_and(|key| only.price(key).is_some()));
-    print!("{}", table(&findings).to_text());
-    summary(samples, facts);
+    say!("{}", table(&findings).to_text())?;
+    summary(samples, facts)?;
     let settings: Vec<String> = findings
         .iter()
         .filter_map(|finding| {
@@ -131,9 +132,9 @@ fn show_only(
         })
         .collect();
     if settings.is_empty() {
-        return Err(Refused("none of these prices could be measured here".to_owned()));
+        return Err(Refused("none of these prices could be measured here".to_owned()).into());
     }
-    println!("`lookaside sweep` takes them, in ns: {}", settings.join(" "));
+    say!("`lookaside sweep` takes them, in ns: {}\n", settings.join(" "))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -182,18 +183,18 @@ fn table(findings: &[Finding]) -> Grid {
 }
 
 /// Remarks on the measurements as a whole.
-fn summary(samples: &Samples, facts: &Facts) {
+fn summary(samples: &Samples, facts: &Facts) -> io::Result<()> {
     let blocks: usize = samples.values().map(|series| series.blocks()).sum();
     let kept: usize = samples.values().map(|series| series.kept.len()).sum();
     let mut text = format!("{} of {blocks} blocks were disturbed and discarded.", blocks - kept);
     for warning in facts.warnings() {
         text += &format!(" {warning}");
     }
-    print!("\n{}", wrapped(&text, 0));
+    say!("\n{}", wrapped(&text, 0))
 }
 
 /// Shows predictions beside measurements.
-fn compare(machine: &Machine, samples: &Samples, facts: &Facts) -> ExitCode {
+fn compare(machine: &Machine, samples: &Samples, facts: &Facts) -> io::Result<ExitCode> {
     let all = predict::predictions(machine, samples, facts);
     let header = ["predicted, not fitted", "measured", "quartiles", "n", "predicted", "off by", ""];
     let mut grid = Grid::new(header, &[0, 6]).with_widths(&[26, 8, 13, 5, 9, 7, 18]);
@@ -220,10 +221,10 @@ fn compare(machine: &Machine, samples: &Samples, facts: &Facts) -> ExitCode {
         ]);
     }
     let strategy = fit::strategy(facts);
-    println!("\nIn ns, with the strategy `{strategy}`:\n");
-    print!("{}", grid.to_text());
+    say!("\nIn ns, with the strategy `{strategy}`:\n\n")?;
+    say!("{}", grid.to_text())?;
     let right = all
         .iter()
         .all(|prediction| prediction.beyond.is_some() || prediction.is_right() == Some(true));
-    if right { ExitCode::SUCCESS } else { ExitCode::from(1) }
+    Ok(if right { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

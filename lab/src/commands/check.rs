@@ -3,7 +3,7 @@
 use core::{
     num::NonZero,
     sync::atomic::{AtomicU64, Ordering},
-    time::{Duration, TryFromFloatSecsError},
+    time::Duration,
 };
 use std::{
     env, fs,
@@ -34,10 +34,10 @@ pub(crate) struct Arguments {
     #[arg(value_name = "PROTOCOL")]
     protocols: Vec<String>,
     /// Stop after this many seconds. Default: 60, unless another limit is given.
-    #[arg(long, value_name = "SECONDS")]
-    budget: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = lookaside_explorer::seconds)]
+    budget: Option<Duration>,
     /// Stop after this many steps, which the scenarios share equally.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     steps: Option<u64>,
     /// Explore all schedules with this many pre-emptions in every scenario (one fewer where there are three
     /// CPUs), however many steps and rounds that takes; then stop, unless `--steps`, `--rounds` or `--budget`
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     preemptions: Option<u32>,
     /// Stop when every scenario has had this many rounds. The result then does not depend on the clock if
     /// the budget suffices.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "I/N", default_value = "0/1")]
     shard: Shard,
     /// Number of threads. Default: the number of processors.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = lookaside_explorer::threads)]
     threads: Option<NonZero<usize>>,
     /// Also judge the protocols of other systems (`lookaside zoo`).
     #[arg(long)]
@@ -175,7 +175,7 @@ fn explore(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>
         subjects: check::select(&arguments.protocols)?,
         seed: arguments.seed.into(),
         shard: arguments.shard,
-        until: until(arguments)?,
+        until: until(arguments),
         threads: arguments
             .threads
             .or_else(|| thread::available_parallelism().ok())
@@ -204,19 +204,16 @@ fn explore(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>
 }
 
 /// The limits of the run. `--preemptions` without another limit ends the run at that depth.
-fn until(arguments: &Arguments) -> Result<Until, TryFromFloatSecsError> {
+fn until(arguments: &Arguments) -> Until {
     let Arguments { budget, steps, rounds, preemptions: least, .. } = *arguments;
-    let seconds = match least {
-        None => Some(budget.unwrap_or(60.0)),
-        Some(_) => budget,
-    };
+    let otherwise = if least.is_none() { Duration::from_secs(60) } else { Duration::MAX };
     let more = least.is_none() || budget.is_some() || steps.is_some() || rounds.is_some();
-    Ok(Until {
-        time: seconds.map_or(Ok(Duration::MAX), Duration::try_from_secs_f64)?,
+    Until {
+        time: budget.unwrap_or(otherwise),
         steps: steps.unwrap_or(if more { u64::MAX } else { 0 }),
         rounds: rounds.unwrap_or(u32::MAX),
         least,
-    })
+    }
 }
 
 /// The result of `cargo xtask mutants`.
@@ -227,7 +224,11 @@ fn mutants() -> Result<serde_json::Value, Box<dyn core::error::Error>> {
         .stderr(Stdio::inherit())
         .output()?;
     serde_json::from_slice(&run.stdout).map_err(|error| {
-        format!("`cargo xtask mutants` gave no result ({}): {error}", run.status).into()
+        let why = match run.stdout.is_empty() {
+            true => "run this in a folder of Lookaside's repository".to_owned(),
+            false => error.to_string(),
+        };
+        format!("`cargo xtask mutants` gave no result ({}): {why}", run.status).into()
     })
 }
 
@@ -235,7 +236,8 @@ fn merge(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>> 
     let read = |path: &PathBuf| -> Result<Outcome, Box<dyn core::error::Error>> {
         let shown = path.display();
         let text = fs::read_to_string(path).map_err(|error| format!("`{shown}`: {error}"))?;
-        Ok(serde_json::from_str(&text).map_err(|error| format!("`{shown}`: {error}"))?)
+        let what = "nothing that `lookaside check --format json` has written";
+        Ok(serde_json::from_str(&text).map_err(|error| format!("`{shown}`: {what}: {error}"))?)
     };
     let parts = arguments.merge.iter().map(read).collect::<Result<_, _>>()?;
     Ok(Outcome::merge(parts)?)

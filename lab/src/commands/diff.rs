@@ -60,7 +60,11 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     options.output.check()?;
     let knobs = [scene::knobs(&split(against))?, scene::knobs(&split(with))?];
     let open = |text: &str| -> super::Result<Vec<Read>> {
-        scene::paths(text).iter().map(|path| Read::open(path)).collect()
+        let paths = scene::paths(text);
+        if paths.is_empty() {
+            return Err(Refused(format!("`{text}` names no trace")).into());
+        }
+        paths.iter().map(|path| Read::open(path)).collect()
     };
     let firsts = open(first)?;
     let seconds = second.as_deref().map(open).transpose()?;

@@ -6,6 +6,7 @@ use std::{process::ExitCode, sync::Mutex, thread, time::Instant};
 use clap::ValueEnum;
 use lookaside_checking::check::Shard;
 use lookaside_machine::differential::{Arch, Engines, MOST, Shapes};
+use lookaside_terminal::say;
 
 /// Arguments of `lookaside differential`.
 #[derive(clap::Args)]
@@ -17,10 +18,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 4)]
     ops: usize,
     /// Stop after this many seconds and report how far the comparison came. Default: no limit.
-    #[arg(long, value_name = "SECONDS")]
-    budget: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = lookaside_explorer::seconds)]
+    budget: Option<Duration>,
     /// Instead of all programs, compare this many random ones of each architecture, of all lengths.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     random: Option<u64>,
     /// Seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -29,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "I/N", default_value = "0/1")]
     shard: Shard,
     /// Number of threads. Default: the number of processors.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = lookaside_explorer::threads)]
     threads: Option<NonZero<usize>>,
     /// Output format.
     #[arg(long, value_enum, default_value = "table")]
@@ -78,12 +79,6 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     if !(1..=MOST).contains(&arguments.ops) {
         return Err(format!("`--ops {}` is not 1 to {MOST}", arguments.ops).into());
     }
-    let budget = match arguments.budget {
-        Some(seconds) if !(seconds.is_finite() && seconds > 0.0) => {
-            return Err(format!("`--budget {seconds}` is no time").into());
-        }
-        budget => budget.map(Duration::from_secs_f64),
-    };
     let machines: Vec<_> = [
         (Architecture::Arm, Arch::Arm, false, "arm"),
         (Architecture::Arm, Arch::Arm, true, "arm, ETS2"),
@@ -98,12 +93,13 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         // The time that one part leaves of its share goes to the next ones.
         let began = Instant::now();
         let left = (machines.len() - at) as u32;
-        let until = budget.map(|budget| began + budget / (machines.len() as u32).max(left));
+        let until =
+            arguments.budget.map(|budget| began + budget / (machines.len() as u32).max(left));
         results.push((name, compare(arguments, arch, ets2, until)));
     }
     match arguments.format {
-        Format::Table => print!("{}", text(&results)),
-        Format::Json => println!("{:#}", json(&results)),
+        Format::Table => say!("{}", text(&results))?,
+        Format::Json => say!("{:#}\n", json(&results))?,
     }
     let agree = results.iter().all(|(_, found)| found.different == 0);
     Ok(ExitCode::from(u8::from(!agree)))

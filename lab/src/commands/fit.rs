@@ -13,6 +13,7 @@ use lookaside_simulation::{
 use lookaside_terminal::{
     Refused,
     grid::{Grid, percent, wrapped},
+    say,
 };
 
 use super::progress;
@@ -53,10 +54,10 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
             number.error.map(percent).unwrap_or_default(),
         ]);
     }
-    print!("{}", grid.to_text());
+    say!("{}", grid.to_text())?;
     for Fitted { machine, name, problem, .. } in &fitted {
         if let Some(problem) = problem {
-            print!("{}", wrapped(&format!("`{name}` of `{machine}`: {problem}"), 0));
+            say!("{}", wrapped(&format!("`{name}` of `{machine}`: {problem}"), 0))?;
         }
     }
     if arguments.write {

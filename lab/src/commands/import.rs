@@ -1,13 +1,12 @@
 //! `lookaside import`: converts a trace of any supported format into the project's own.
 
-use std::{
-    io::{self, ErrorKind, Write},
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
-use lookaside_terminal::grid::{Grid, number};
-use lookaside_traces::{Origin, Summary, Trace, file, import};
+use lookaside_terminal::{
+    grid::{Grid, number},
+    print,
+};
+use lookaside_traces::{Origin, Summary, file, import};
 use serde_json::{Value, json};
 
 use super::output::{self, Format};
@@ -41,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         eprintln!("note: {missing}");
     }
     if let Some(path) = output {
-        write(&trace, path)?;
+        output::replace_with(path, |to| file::write(&trace, to))?;
     }
     let summary = Summary::of(&trace);
     let text = match format {
@@ -50,15 +49,8 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Format::Markdown => join(&grids(&trace.origin, &summary), Grid::to_markdown),
         Format::Table => join(&grids(&trace.origin, &summary), Grid::to_text),
     };
-    match io::stdout().write_all(format.plain(&text).as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
-fn write(trace: &Trace, path: &Path) -> io::Result<()> {
-    output::replace_with(path, |to| file::write(trace, to))
-        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    print(&format.plain(&text))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn join(grids: &[Grid], form: fn(&Grid) -> String) -> String {

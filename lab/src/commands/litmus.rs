@@ -9,7 +9,7 @@ use std::{
 
 use clap::ValueEnum;
 use lookaside_checking::litmus::{self, Bound, Case, Mode, Results, Suite, Traces};
-use lookaside_terminal::plain;
+use lookaside_terminal::{plain, say};
 
 /// Arguments of `lookaside litmus`.
 #[derive(clap::Args)]
@@ -28,11 +28,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     strict: bool,
     /// Stop all tests after this many seconds. Unfinished tests are named.
-    #[arg(long, value_name = "SECONDS")]
-    budget: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = lookaside_explorer::seconds)]
+    budget: Option<Duration>,
     /// Memory for the states of one test, in MiB. A test that needs more is left unfinished.
-    #[arg(long, value_name = "MIB", default_value_t = 1024)]
-    memory: usize,
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    memory: u32,
     /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
@@ -68,10 +68,9 @@ const NOT_FINISHED: u8 = 3;
 
 impl Arguments {
     fn bound(&self) -> Result<Bound, Box<dyn core::error::Error>> {
-        let time = self.budget.map(Duration::try_from_secs_f64).transpose()?;
-        let bytes = self.memory.checked_mul(1 << 20).ok_or("`--memory` is too large")?;
+        let bytes = (self.memory as usize).checked_mul(1 << 20).ok_or("`--memory` is too large")?;
         // A time beyond the clock's range is no limit.
-        let until = time.and_then(|time| Instant::now().checked_add(time));
+        let until = self.budget.and_then(|time| Instant::now().checked_add(time));
         Ok(Bound { bytes, until })
     }
 }
@@ -86,12 +85,12 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     if let Some(name) = &arguments.test {
         let case = suite.cases.iter().find(|case| case.litmus.name == *name);
         let case = case.ok_or_else(|| format!("`{shown}` has no test `{name}` that can be run"))?;
-        return Ok(one(case, modes, bound));
+        return one(case, modes, bound);
     }
     let results = Results::of(&suite, &traces, modes, bound);
     match arguments.format {
-        Format::Table => print!("{}", plain::text(&results.to_text())),
-        Format::Json => println!("{}", plain::json(&format!("{:#}", results.to_json()))),
+        Format::Table => say!("{}", plain::text(&results.to_text()))?,
+        Format::Json => say!("{}\n", plain::json(&format!("{:#}", results.to_json())))?,
     }
     Ok(code(results.agree(arguments.strict), results.is_finished()))
 }
@@ -104,26 +103,31 @@ pub(super) fn open(folder: &Path) -> super::Result<(Suite, Traces)> {
     if suite.cases.is_empty() && suite.skipped.is_empty() && traces.is_empty() {
         return Err(format!("`{shown}` has neither `.litmus` files nor `.log` traces").into());
     }
+    if suite.cases.is_empty() && traces.is_empty() {
+        let first = suite.skipped.first().map(|one| format!("{}: {}", one.place, one.why));
+        let why = first.unwrap_or_default();
+        return Err(format!("`{shown}` has no test that can be read; the first: {why}").into());
+    }
     Ok((suite, traces))
 }
 
 /// Shows one test in detail.
-fn one(case: &Case, modes: &[Mode], bound: Bound) -> ExitCode {
+fn one(case: &Case, modes: &[Mode], bound: Bound) -> super::Result {
     let (mut agrees, mut finished) = (true, true);
     for &mode in modes {
         match case.compare(mode, bound) {
             Some(compared) => {
-                print!("{}", plain::text(&litmus::in_full(case, &compared, bound)));
+                say!("{}", plain::text(&litmus::in_full(case, &compared, bound)))?;
                 agrees &= compared.exact();
             }
             None => {
                 let name = plain::line(&case.litmus.name);
-                println!("{name} ({}): not finished", mode.word());
+                say!("{name} ({}): not finished\n", mode.word())?;
                 finished = false;
             }
         }
     }
-    code(agrees, finished)
+    Ok(code(agrees, finished))
 }
 
 fn code(agrees: bool, finished: bool) -> ExitCode {

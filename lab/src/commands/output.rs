@@ -3,12 +3,12 @@
 use std::{
     borrow::Cow,
     fs,
-    io::{self, ErrorKind, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use clap::{Args, ValueEnum};
-use lookaside_terminal::{Refused, plain};
+use lookaside_terminal::{Refused, plain, print};
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -54,11 +54,7 @@ impl Output {
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         match &self.output {
             Some(path) => replace(path, text),
-            None => match io::stdout().write_all(self.format.plain(text).as_bytes()) {
-                // The reader has closed the pipe.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-                result => result,
-            },
+            None => print(&self.format.plain(text)),
         }
     }
 }
@@ -74,8 +70,21 @@ pub(crate) fn check(path: &Path) -> Result<(), Refused> {
         let directory = directory.display();
         return Err(Refused(format!("`{shown}`: there is no directory `{directory}`")));
     }
-    Ok(())
+    if is_special(path) {
+        return Ok(());
+    }
+    // Permissions say less: of a read-only file system, of a quota, and of `/proc`, where not even root makes files.
+    match tempfile::Builder::new().prefix(PREFIX).tempfile_in(directory) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let (directory, why) = (directory.display(), error.kind());
+            Err(Refused(format!("`{shown}`: no file can be made in `{directory}` ({why})")))
+        }
+    }
 }
+
+/// How the names of files begin that are not complete yet.
+const PREFIX: &str = ".lab-";
 
 fn directory(path: &Path) -> &Path {
     match path.parent() {
@@ -94,11 +103,16 @@ pub(crate) fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file())
 }
 
-/// Replaces a file atomically with the output of `write`; a device or a pipe gets it.
+/// Replaces a file atomically with the output of `write`; a device or a pipe gets it. Errors name the file.
 pub(crate) fn replace_with(
     path: &Path,
     write: impl FnOnce(&mut fs::File) -> io::Result<()>,
 ) -> io::Result<()> {
+    replaced(path, write)
+        .map_err(|error| io::Error::new(error.kind(), format!("`{}`: {error}", path.display())))
+}
+
+fn replaced(path: &Path, write: impl FnOnce(&mut fs::File) -> io::Result<()>) -> io::Result<()> {
     if is_special(path) {
         return write(&mut fs::OpenOptions::new().write(true).open(path)?);
     }
@@ -110,7 +124,7 @@ pub(crate) fn replace_with(
         let mode = fs::metadata(path).map_or(0o666, |old| old.permissions().mode());
         builder.permissions(fs::Permissions::from_mode(mode));
     }
-    let mut file = builder.prefix(".lab-").tempfile_in(directory(path))?;
+    let mut file = builder.prefix(PREFIX).tempfile_in(directory(path))?;
     write(file.as_file_mut())?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
@@ -154,5 +168,19 @@ mod tests {
         assert!(to(directory.path().to_owned()).check().is_err());
         let Refused(why) = to(directory.path().join("no/new.json")).check().unwrap_err();
         assert!(why.contains("there is no directory"), "{why}");
+        assert_eq!(
+            fs::read_dir(directory.path()).unwrap().count(),
+            0,
+            "nothing is left by the trial"
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_directory_in_which_nothing_can_be_made_is_refused_first_and_an_error_names_the_file() {
+        let Refused(why) = check(Path::new("/proc/x")).unwrap_err();
+        assert!(why.starts_with("`/proc/x`: no file can be made in `/proc`"), "{why}");
+        let error = replace(Path::new("/dev/full"), "results").unwrap_err();
+        assert!(error.to_string().starts_with("`/dev/full`: No space left"), "{error}");
     }
 }

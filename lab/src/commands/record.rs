@@ -12,7 +12,7 @@ use std::{
 
 use lookaside_terminal::{Refused, plain};
 use lookaside_traces::{
-    file,
+    Kind, Trace, file,
     record::{self, End, NoRecording, Plan, Recording, What},
 };
 
@@ -155,6 +155,8 @@ fn record(arguments: &Arguments) -> super::Result {
     }
     if let Some(Refused(why)) = without_stacks {
         eprintln!("note: the functions that call are not recorded: {}", plain::line(&why));
+    } else if let Some(few) = user_stacks.then(|| few_functions(&trace)).flatten() {
+        eprintln!("note: {few}");
     }
     let path = file.write(|to| file::write(&trace, to))?;
     let shown = path.display().to_string();
@@ -172,6 +174,20 @@ fn record(arguments: &Arguments) -> super::Result {
             ExitCode::SUCCESS
         }
         End::Signal(signal) => status_code(SIGNALS + signal),
+    })
+}
+
+/// What to say where most calls have no function, which the tables of a replay do not tell from calls that were recorded
+/// without stacks.
+fn few_functions(trace: &Trace) -> Option<String> {
+    let number = |is: fn(&Kind) -> bool| trace.events.iter().filter(|one| is(&one.kind)).count();
+    let known = number(|kind| matches!(kind, Kind::Caller { .. }));
+    let calls = number(|kind| matches!(kind, Kind::Call { .. }));
+    (known < calls / 2).then(|| {
+        format!(
+            "{known} of {calls} calls have a function. Programs need frame pointers (`-fno-omit-frame-pointer`), and a call \
+             by the first function of a thread has none: docs/recording.md, \"Which function called\""
+        )
     })
 }
 
@@ -202,9 +218,11 @@ fn status_code(code: i32) -> ExitCode {
 
 /// A time in seconds, as an argument.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds =
-        text.parse::<f64>().map_err(|_| format!("`{text}` is not a number of seconds"))?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    // A clock can be 31 years ahead.
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("a time is a number of seconds above 0, and at most 1e9".to_owned()),
+    }
 }
 
 /// The name of a file for a recording of this subject.
@@ -239,7 +257,10 @@ impl Output {
             return Err(output.exists());
         }
         match fs::metadata(output.folder()) {
-            Ok(folder) if folder.is_dir() => Ok(output),
+            Ok(folder) if folder.is_dir() => {
+                output::check(&output.path)?;
+                Ok(output)
+            }
             _ => Err(Refused(format!("{}: there is no such folder", output.folder().display()))),
         }
     }

@@ -3,7 +3,10 @@
 mod report;
 mod validated;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use lookaside_replay::{
     BAND, Blame, OVERFULL, Replayed, Setup, Upkeep,
@@ -15,6 +18,7 @@ use lookaside_simulation::{data::Machine, reproduce::Book};
 use lookaside_terminal::{
     Refused,
     grid::{Grid, number, times, wrapped},
+    plain,
 };
 use lookaside_traces::{Trace, import, lackey, reconstruct::Flushes};
 use rayon::prelude::*;
@@ -108,6 +112,17 @@ struct Plan<'a> {
     trace: &'a Trace,
     machine: &'a Machine,
     inputs: Inputs,
+}
+
+/// Says on standard error what a trace lacks, for commands whose results have no place for that.
+pub(super) fn note_losses(path: &Path, trace: &Trace) {
+    let shown = plain::line(&path.display().to_string()).into_owned();
+    if let Some(missing) = trace.missing() {
+        eprintln!("note: {shown}: {missing}");
+    }
+    if trace.origin.losses.truncated {
+        eprintln!("note: {shown}: the end of the trace is missing");
+    }
 }
 
 /// Runs `lookaside replay`.

@@ -53,9 +53,7 @@ impl Read {
     /// Reads a trace.
     pub(super) fn open(path: &Path) -> super::Result<Self> {
         let trace = import::open(path)?;
-        if let Some(missing) = trace.missing() {
-            eprintln!("note: {}: {missing}", path.display());
-        }
+        super::replay::note_losses(path, &trace);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { name, trace })
     }
@@ -216,6 +214,6 @@ pub(super) fn paths(text: &str) -> Vec<PathBuf> {
     if Path::new(text).exists() {
         vec![text.into()]
     } else {
-        text.split(',').map(PathBuf::from).collect()
+        text.split(',').filter(|path| !path.is_empty()).map(PathBuf::from).collect()
     }
 }

@@ -1,13 +1,8 @@
 //! `lookaside completions` and `lookaside man`: what a shell and `man` want to know of the commands.
 
-use std::{
-    fs,
-    io::{self, ErrorKind, Write},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{fs, io, path::PathBuf, process::ExitCode};
 
-use lookaside_terminal::Refused;
+use lookaside_terminal::{Refused, print};
 
 /// Arguments of `lookaside completions`.
 #[derive(clap::Args)]
@@ -34,16 +29,17 @@ pub(crate) struct Manual {
 pub(crate) fn completions(arguments: &Completions, mut commands: clap::Command) -> super::Result {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut commands, "lookaside", &mut text);
-    match io::stdout().write_all(&text) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    print(&String::from_utf8(text)?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the pages of the manual.
 pub(crate) fn manual(arguments: &Manual, commands: clap::Command) -> super::Result {
     let folder = &arguments.folder;
     let refuse = |error: io::Error| Refused(format!("{}: {error}", folder.display()));
+    if folder.exists() && !folder.is_dir() {
+        return Err(Refused(format!("{} is no folder", folder.display())).into());
+    }
     fs::create_dir_all(folder).map_err(refuse)?;
     clap_mangen::generate_to(commands, folder).map_err(refuse)?;
     let pages = fs::read_dir(folder).map_err(refuse)?.flatten();

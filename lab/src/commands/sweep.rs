@@ -15,6 +15,7 @@ use lookaside_simulation::{
 use lookaside_terminal::{
     Refused,
     grid::{Grid, number, wrapped},
+    say,
 };
 use serde_json::json;
 
@@ -96,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let swept = sweep.run(&|| bar.inc(1))?;
     bar.finish_and_clear();
     let over = &sweep.sweep().over.0;
-    print!("{}", text(&swept, over));
+    say!("{}", text(&swept, over))?;
     for path in &arguments.output {
         let content = match form(path)? {
             Form::Csv => grid(&swept, over).to_csv().into_bytes(),

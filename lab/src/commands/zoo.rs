@@ -9,7 +9,7 @@ use lookaside_scenarios::{
     explore,
     zoo::{self, Form, Judgement, Protocol},
 };
-use lookaside_terminal::grid::Grid;
+use lookaside_terminal::{grid::Grid, say};
 use serde_json::json;
 
 /// Arguments of `lookaside zoo`.
@@ -22,8 +22,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
     /// Stop exploring a protocol, or its repaired variant, after this many seconds.
-    #[arg(long, value_name = "SECONDS")]
-    budget: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = lookaside_explorer::seconds)]
+    budget: Option<Duration>,
     /// Replay this schedule, as the verdict of a protocol prints it.
     #[arg(long, value_name = "v1:...", conflicts_with = "budget")]
     schedule: Option<String>,
@@ -43,17 +43,16 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     if let Some(text) = &arguments.schedule {
         return replay(&text.parse()?);
     }
-    let budget = arguments.budget.map(Duration::try_from_secs_f64).transpose()?;
-    let budget = budget.map_or(Budget::UNLIMITED, Budget::time);
+    let budget = arguments.budget.map_or(Budget::UNLIMITED, Budget::time);
     let protocols = named(&arguments.names)?;
     let judgements: Vec<_> =
         protocols.iter().map(|protocol| zoo::judge(protocol, budget)).collect();
     match (arguments.format, &protocols[..], &judgements[..]) {
-        (Format::Json, ..) => println!("{:#}", json!({ "version": 1, "protocols": judgements })),
+        (Format::Json, ..) => say!("{:#}\n", json!({ "version": 1, "protocols": judgements }))?,
         (Format::Table, [protocol], [judgement]) if arguments.names.len() == 1 => {
             tell(protocol, judgement)?;
         }
-        (Format::Table, ..) => print!("{}", table(&judgements).to_text()),
+        (Format::Table, ..) => say!("{}", table(&judgements).to_text())?,
     }
     let agree = judgements.iter().all(Judgement::agrees);
     Ok(if agree { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -99,22 +98,22 @@ fn found(judgement: &Judgement) -> String {
 
 /// Prints one protocol in detail: its description, the failing schedule, and the verdict.
 fn tell(protocol: &Protocol, judgement: &Judgement) -> super::Result<()> {
-    println!("{} ({:?}): {}\n", protocol.name, protocol.arch, protocol.expected);
-    println!("{}\n", wrapped(protocol.why));
-    println!("{}\n", wrapped(&format!("Record: {}", protocol.record)));
+    say!("{} ({:?}): {}\n\n", protocol.name, protocol.arch, protocol.expected)?;
+    say!("{}\n\n", wrapped(protocol.why))?;
+    say!("{}\n\n", wrapped(&format!("Record: {}", protocol.record)))?;
     if let Some(repair) = protocol.repair {
-        println!("{}\n", wrapped(&format!("Repair: {repair}.")));
+        say!("{}\n\n", wrapped(&format!("Repair: {repair}.")))?;
     }
     if let Some(schedule) = &judgement.schedule {
         shown(protocol, &schedule.parse()?)?;
     } else {
         let extent =
             if judgement.complete { "everything explored" } else { "not explored to the end" };
-        println!("clean: {extent}; {} schedules, {} steps", judgement.schedules, judgement.steps);
+        say!("clean: {extent}; {} schedules, {} steps\n", judgement.schedules, judgement.steps)?;
     }
     match judgement.fixed_clean {
-        Some(true) => println!("repaired: clean, everything explored"),
-        Some(false) => println!("repaired: NOT clean, or not explored to the end"),
+        Some(true) => say!("repaired: clean, everything explored\n")?,
+        Some(false) => say!("repaired: NOT clean, or not explored to the end\n")?,
         None => {}
     }
     Ok(())
@@ -131,7 +130,7 @@ fn replay(schedule: &Schedule) -> super::Result {
 fn shown(protocol: &Protocol, schedule: &Schedule) -> super::Result<bool> {
     let mut explored = protocol.open(Form::Described);
     match explored.replay(schedule)? {
-        None => println!("clean: this schedule breaks no rule"),
+        None => say!("clean: this schedule breaks no rule\n")?,
         Some(failure) => {
             explore::broken(&mut explored, &failure, &mut io::stdout())?;
             return Ok(true);

@@ -66,12 +66,13 @@ fn counts(text: &str) -> Result<Counts, String> {
 }
 
 impl Report {
-    /// Refuses a folder that holds other files, before any replay starts.
+    /// Refuses a folder that holds other files or cannot be made, before any replay starts.
     pub(super) fn check(&self) -> Result<(), Refused> {
         let Some(folder) = self.report.as_deref().filter(|_| !self.force) else { return Ok(()) };
         let shown = folder.display();
         if !folder.exists() {
-            return Ok(());
+            return fs::create_dir_all(folder)
+                .map_err(|error| Refused(format!("`{shown}` cannot be made: {error}")));
         }
         let mut files =
             fs::read_dir(folder).map_err(|error| Refused(format!("`{shown}`: {error}")))?;

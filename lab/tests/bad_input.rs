@@ -1,0 +1,208 @@
+//! Input that nobody means: each is refused with a sentence and status 2, before any work, and nothing is left behind.
+
+use std::{
+    fs,
+    io::Read,
+    process::{Command, Output, Stdio},
+};
+
+const LAB: &str = env!("CARGO_BIN_EXE_lookaside");
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/sort.trace");
+const WORKLOAD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../workloads/munmap-all.toml");
+
+/// A folder with a folder, an empty file, and one of bytes that are no text.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    fs::create_dir(path.join("dir")).expect("a folder in it");
+    fs::create_dir(path.join("tests")).expect("a folder in it");
+    fs::write(path.join("tests/one.litmus"), "no test\n").expect("a file");
+    fs::write(path.join("empty"), "").expect("a file");
+    fs::write(path.join("bytes"), [0xff, 0, 0xfe, 3].repeat(1000)).expect("a file");
+    let trace = fs::read(TRACE).expect("the trace");
+    fs::write(path.join("cut.trace"), &trace[..trace.len() - 5]).expect("a file");
+    folder
+}
+
+fn lab(folder: &tempfile::TempDir, arguments: &str) -> Output {
+    let mut command = Command::new(LAB);
+    let output =
+        command.args(arguments.split_whitespace()).current_dir(folder).stdin(Stdio::null());
+    output.output().expect("the program can be started")
+}
+
+fn names(folder: &tempfile::TempDir) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("the folder").flatten();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// What is given, and words of the answer.
+fn refused(all: &[(&str, &str)]) {
+    let folder = folder();
+    let before = names(&folder);
+    for (arguments, words) in all {
+        let arguments = arguments.replace("TRACE", TRACE).replace("WORKLOAD", WORKLOAD);
+        let output = lab(&folder, &arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {output:?}");
+        assert!(output.stdout.is_empty(), "{arguments}: {output:?}");
+        assert!(said.starts_with("error: ") && said.contains(words), "{arguments}: {said}");
+        assert_eq!(names(&folder), before, "{arguments}");
+    }
+}
+
+#[test]
+fn traces_that_are_none() {
+    for command in ["import", "replay", "what-if", "diff", "against-linux"] {
+        let more = if command == "diff" { " TRACE" } else { "" };
+        for (file, words) in [
+            ("missing", "error: missing: it cannot be read"),
+            ("dir", "dir"),
+            ("empty", "error: empty: it is empty"),
+            ("bytes", "error: bytes: no event of interest"),
+            ("-", "error: -: it is empty"),
+        ] {
+            refused(&[(&format!("{command} {file}{more}"), words)]);
+        }
+    }
+    refused(&[("diff , TRACE", "`,` names no trace")]);
+}
+
+#[test]
+fn a_trace_whose_end_is_missing_is_replayed_and_that_is_said() {
+    let folder = folder();
+    for (command, said_on_screen) in [
+        ("replay cut.trace", true),
+        ("import cut.trace", true),
+        ("what-if cut.trace thp=on --seeds 1", false),
+        ("diff cut.trace cut.trace --seeds 1", false),
+        ("against-linux cut.trace --machine zen5", false),
+    ] {
+        let output = lab(&folder, command);
+        assert!(output.status.success(), "{command}: {output:?}");
+        let [shown, noted] =
+            [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+        let said = if said_on_screen { shown.contains("missing") } else { false };
+        assert!(
+            said || noted.contains("note: cut.trace: the end of the trace is missing"),
+            "{command}: {noted}"
+        );
+    }
+}
+
+#[test]
+fn numbers_that_are_none_or_too_large() {
+    refused(&[
+        ("run fresh_spaces --machine zen5 --x 1e300", "has to be from 0 to 10000000"),
+        ("run fresh_spaces --machine zen5 --x nan", "has to be from 0"),
+        ("run fresh_spaces --machine zen5 --option spaces=1e18", "`spaces`"),
+        ("run fresh_spaces --machine zen5 --option spaces=-1", "`spaces` is -1"),
+        ("run fresh_spaces --machine zen5 --x 96 --option spaces=1e7", "GiB: too much"),
+        ("run storm --machine zen5 --x 1e6", "1000000 CPUs; machine `zen5` has 96"),
+        ("run build --machine zen5 --option hot_pages=1e12", "`hot_pages`"),
+        ("run WORKLOAD --machine zen5 --seed -1", "'-1' for '--seed <N>'"),
+        ("replay TRACE --seed -1", "'-1' for '--seed <N>'"),
+        ("replay TRACE --cpus 0", "0 CPUs"),
+        ("replay TRACE --cpus 100000", "100000 CPUs"),
+        ("against-linux TRACE --cpus 100000", "none of these machines has as many CPUs"),
+        ("against-linux TRACE --most nan", "a ratio is a number"),
+        ("what-if TRACE thp=on thp=off", "`thp=on` and `thp=off` are of one knob"),
+        ("what-if TRACE ceiling=1 ceiling=1", "are of one knob"),
+    ]);
+}
+
+#[cfg(feature = "checks")]
+#[test]
+fn limits_that_ask_for_nothing_or_for_ever() {
+    for command in ["check", "explore tour", "zoo", "differential", "litmus dir"] {
+        for bad in ["0", "-1", "nan", "1e300", "x"] {
+            refused(&[(&format!("{command} --budget {bad}"), "number of seconds above 0")]);
+        }
+    }
+    refused(&[
+        ("check --steps 0", "'0' for '--steps <N>'"),
+        ("check --rounds 0", "'0' for '--rounds <N>'"),
+        ("check --generate --scripts 0", "'0' for '--scripts <N>'"),
+        ("check --threads 1000000", "1 to 4096 threads"),
+        ("differential --threads 1000000", "1 to 4096 threads"),
+        ("differential --random 0", "'0' for '--random <N>'"),
+        ("explore tour --random 0", "'0' for '--random <N>'"),
+        (
+            "check --merge empty",
+            "`empty`: nothing that `lookaside check --format json` has written",
+        ),
+        ("check --generate --scripts 5 --keep empty", "`empty`: "),
+        ("explore tour --casemate empty", "`empty`: "),
+        ("litmus tests", "has no test that can be read; the first: one.litmus:1: "),
+        ("man empty", "empty is no folder"),
+    ]);
+}
+
+#[test]
+fn names_of_files_that_do_not_end_in_toml() {
+    refused(&[
+        ("run empty --machine zen5", "its name must end in `.toml`"),
+        ("replay TRACE --machine empty", "its name must end in `.toml`"),
+        ("replay TRACE --strategy ,", "there is no strategy ``; `lookaside list`"),
+        ("explain a", "there is no result `a`; `lookaside list`"),
+    ]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn places_where_no_file_can_be_made_are_refused_before_the_work() {
+    let words = "no file can be made in `/proc`";
+    refused(&[
+        ("reproduce --output /proc/x", words),
+        ("replay TRACE --output /proc/x", words),
+        ("replay TRACE --perfetto /proc/x", words),
+        ("replay TRACE --report /proc/x", "`/proc/x` cannot be made"),
+        ("sweep WORKLOAD --machine zen5 --over cpus=2 -o /proc/x.csv", words),
+        ("import TRACE -o /proc/x", words),
+        ("import TRACE -o /dev/full", "`/dev/full`: No space left"),
+    ]);
+}
+
+/// A reader that goes after the first line, as `head -1` does.
+#[cfg(unix)]
+#[test]
+fn a_reader_that_goes_is_no_error() {
+    let folder = folder();
+    for arguments in ["explore", "list", "completions bash", "zoo fire-and-forget", "replay TRACE"]
+    {
+        let arguments = arguments.replace("TRACE", TRACE);
+        let mut child = Command::new(LAB)
+            .args(arguments.split_whitespace())
+            .current_dir(&folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
+        drop(child.stdout.take());
+        let mut said = String::new();
+        let from = child.stderr.as_mut().expect("standard error");
+        from.read_to_string(&mut said).expect("text");
+        let status = child.wait().expect("an end");
+        assert!(matches!(status.code(), Some(0 | 1)), "{arguments}: {status}, {said}");
+        assert!(!said.contains("panicked"), "{arguments}: {said}");
+    }
+}
+
+/// Before an emulator is looked for, which may be missing.
+#[cfg(feature = "checks")]
+#[test]
+fn kernels_and_files_of_a_hunt_that_are_not_there() {
+    refused(&[
+        ("hunt --image missing", "there is no file ./missing"),
+        ("hunt --image dir", "there is no file ./dir"),
+        ("hunt --image bytes --drive missing", "--drive: there is no file missing"),
+        ("hunt --image bytes --output no/x", "--output: no file no/x can be made"),
+        ("hunt --image bytes --cpus 0", "'0' for '--cpus <CPUS>'"),
+        ("hunt --image bytes --seconds 0", "'0' for '--seconds <SECONDS>'"),
+        ("hunt empty", "there is no kernel `empty`"),
+        ("hunt missing.toml", "missing.toml: No such file"),
+    ]);
+}
