@@ -237,8 +237,10 @@ impl<'a> Plan<'a> {
         text += &format!("operations\n\n{}\n", form(&operations(runs)));
         text += &format!("how long operations take, in ns\n\n{}\n", form(&latencies(runs)));
         let who = form(&initiators(runs, Some(INITIATORS)));
-        text +=
-            &format!("time by initiator under {}, in ms of all CPUs\n\n{who}\n", first.strategy);
+        text += &format!(
+            "time by initiator under {}, in ms of all CPUs, with refills as assumed\n\n{who}\n",
+            first.strategy
+        );
         text + "what this rests on\n\n" + &self.assumptions()
     }
 
