@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 use std::{
-    io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -13,7 +12,7 @@ use lookaside_scenarios::{
     scenario::{self, Depth, Entry, Program, ProgramError},
     zoo::{self, Form},
 };
-use lookaside_terminal::say;
+use lookaside_terminal::{Stdout, say};
 
 /// Arguments of `lookaside explore`.
 #[derive(clap::Args)]
@@ -53,7 +52,7 @@ pub fn run(arguments: Arguments) -> crate::Result {
     if let Some(text) = schedule {
         let schedule: Schedule = text.parse()?;
         let entry = named(schedule.scenario())?;
-        return Ok(code(explore::replay(entry, &schedule, &mut io::stdout())?));
+        return Ok(code(explore::replay(entry, &schedule, &mut Stdout)?));
     }
     let Some(name) = scenario else {
         for entry in scenario::all() {
@@ -63,7 +62,7 @@ pub fn run(arguments: Arguments) -> crate::Result {
     };
     let entry = named(&name)?;
     let depth = preemptions.map(Depth::Bounded).or(random.map(Depth::Random));
-    Ok(code(explore::explore(entry, depth, budget, &mut io::stdout())?))
+    Ok(code(explore::explore(entry, depth, budget, &mut Stdout)?))
 }
 
 /// Writes schedules as casemate traces.
@@ -86,7 +85,7 @@ fn export(
         Some(count) => explored.at_random(1, count),
         None => vec![schedule],
     };
-    let verdict = explore::export(&mut explored, &schedules, folder, &mut io::stdout());
+    let verdict = explore::export(&mut explored, &schedules, folder, &mut Stdout);
     Ok(code(verdict.map_err(|error| format!("`{}`: {error}", folder.display()))?))
 }
 

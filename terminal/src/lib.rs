@@ -10,4 +10,4 @@ mod refused;
 mod say;
 
 pub use refused::Refused;
-pub use say::print;
+pub use say::{Stdout, print};

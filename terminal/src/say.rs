@@ -2,18 +2,35 @@
 
 use std::io::{self, ErrorKind, Write};
 
-/// Prints text. A reader that has closed the pipe, as `head` does, has read what it wanted: that is no error, and
-/// what the program has to do besides goes on.
+/// Standard output. A reader that has closed the pipe, as `head` does, has read what it wanted: that is no error, what
+/// is written afterwards is dropped, and what the program has to do besides goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stdout;
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match io::stdout().write(bytes) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(bytes.len()),
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match io::stdout().flush() {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// Prints text to [`Stdout`].
 ///
 /// # Errors
 ///
-/// If the text cannot be written for another reason, such as a full disk.
+/// If the text cannot be written for another reason than that nobody reads it, such as a full disk.
 pub fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result,
-    }
+    Stdout.write_all(text.as_bytes())?;
+    Stdout.flush()
 }
 
 /// [`print()`], with the arguments of [`format!`].

@@ -1,7 +1,7 @@
 //! `lookaside zoo`: the protocols of other systems on the adversarial machine.
 
 use core::time::Duration;
-use std::{io, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::ValueEnum;
 use lookaside_machine::explore::{Budget, Schedule};
@@ -9,7 +9,7 @@ use lookaside_scenarios::{
     explore,
     zoo::{self, Form, Judgement, Protocol},
 };
-use lookaside_terminal::{grid::Grid, say};
+use lookaside_terminal::{Stdout, grid::Grid, say};
 use serde_json::json;
 
 /// Arguments of `lookaside zoo`.
@@ -132,7 +132,7 @@ fn shown(protocol: &Protocol, schedule: &Schedule) -> super::Result<bool> {
     match explored.replay(schedule)? {
         None => say!("clean: this schedule breaks no rule\n")?,
         Some(failure) => {
-            explore::broken(&mut explored, &failure, &mut io::stdout())?;
+            explore::broken(&mut explored, &failure, &mut Stdout)?;
             return Ok(true);
         }
     }

@@ -19,7 +19,12 @@ use lookaside_terminal::{Refused, plain};
 use lookaside_traces::reconstruct::Script;
 use rayon::prelude::*;
 
-use super::{Plan, progress};
+use super::{super::output, Plan, progress};
+
+/// The current folder for the parent of a path that has one name alone.
+fn or_here(path: &Path) -> &Path {
+    if path == Path::new("") { Path::new(".") } else { path }
+}
 
 /// The largest number of CPUs in a curve without `--curve`.
 const USUAL_CPUS: usize = 64;
@@ -71,8 +76,10 @@ impl Report {
         let Some(folder) = self.report.as_deref().filter(|_| !self.force) else { return Ok(()) };
         let shown = folder.display();
         if !folder.exists() {
-            return fs::create_dir_all(folder)
-                .map_err(|error| Refused(format!("`{shown}` cannot be made: {error}")));
+            // It is made when there is something to write: what is refused leaves no empty folder.
+            let existing = folder.ancestors().skip(1).map(or_here).find(|path| path.exists());
+            let name = folder.file_name().unwrap_or_default();
+            return existing.map_or(Ok(()), |path| output::check(&path.join(name)));
         }
         let mut files =
             fs::read_dir(folder).map_err(|error| Refused(format!("`{shown}`: {error}")))?;
