@@ -85,7 +85,7 @@ fn a_trace_whose_end_is_missing_is_replayed_and_that_is_said() {
         assert!(output.status.success(), "{command}: {output:?}");
         let [shown, noted] =
             [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-        let said = if said_on_screen { shown.contains("missing") } else { false };
+        let said = said_on_screen && shown.contains("missing");
         assert!(
             said || noted.contains("note: cut.trace: the end of the trace is missing"),
             "{command}: {noted}"
