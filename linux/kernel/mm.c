@@ -160,8 +160,7 @@ static __always_inline bool waits(struct mm_struct *mm, enum lookaside_kind kind
 
 	if (!lookaside_arch_waits(mm))
 		return false;
-	/* On x86-64 it was not tried. */
-	if (kind == LOOKASIDE_TABLES || IS_ENABLED(CONFIG_X86))
+	if (kind == LOOKASIDE_TABLES)
 		return true;
 	for_each_cpu(cpu, mm_cpumask(mm))
 		if (cpu != this && !READ_ONCE(per_cpu(is_lazy, cpu)))
