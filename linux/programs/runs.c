@@ -7,9 +7,12 @@
 
 #include <poll.h>
 
-#define ARGUMENTS 32
+#define ARGUMENTS 32 /* and with what stress-ng is given */
 #define IDLE_SECONDS 90 /* without a line, and without a CPU that does anything: it hangs */
 #define MOST_SECONDS 900 /* of one program, whatever it does */
+
+/* What each run of stress-ng is given beside its line. With names of their own, `lookaside_drop` would not know its processes. */
+static char *const stress_options[] = { "--keep-name", "--no-rand-seed", "--metrics-brief", "--verify" };
 
 /* Time that all CPUs have spent in programs and for them, in ticks: user, nice, system. */
 static unsigned long worked(void)
@@ -65,10 +68,12 @@ static void run(char *line, bool hunted)
 
 	snprintf(whole, sizeof(whole), "%s", line + strcspn(line, " ") + 1);
 	snprintf(value, sizeof(value), "%d", atoi(strtok(line, " ")));
-	while (count < ARGUMENTS && (argument[count] = strtok(NULL, " ")) != NULL)
+	while (count < ARGUMENTS - 4 && (argument[count] = strtok(NULL, " ")) != NULL)
 		count++;
 	if (count == 0)
 		return;
+	if (!strcmp(argument[0], "stress-ng"))
+		memcpy(argument + count, stress_options, sizeof(stress_options));
 	/* Memory that the one before has left in pieces would be no huge page. */
 	write_file("/proc/sys/vm/drop_caches", "3");
 	write_file("/proc/sys/vm/compact_memory", "1");

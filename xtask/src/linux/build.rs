@@ -2,6 +2,7 @@
 
 use core::hash::{Hash as _, Hasher as _};
 use std::{
+    collections::BTreeSet,
     fs,
     hash::DefaultHasher,
     path::{Path, PathBuf},
@@ -9,7 +10,7 @@ use std::{
     thread,
 };
 
-use super::Architecture;
+use super::{Architecture, runs::Programs};
 use crate::{
     capi,
     failure::{Context, Failure, Result},
@@ -182,7 +183,7 @@ fn hash(bytes: &[u8]) -> u64 {
 pub(super) fn initramfs(
     workspace: &Workspace,
     architecture: Architecture,
-    others: Option<&(String, Vec<(String, PathBuf)>)>,
+    others: Option<&Programs>,
 ) -> Result<PathBuf> {
     let folder = workspace.target().join("linux");
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
@@ -199,12 +200,19 @@ pub(super) fn initramfs(
     let mut cpio = Vec::new();
     entry(&mut cpio, "dev", 0o040_755, &[]);
     entry(&mut cpio, "init", 0o100_755, &bytes);
-    if let Some((list, programs)) = others {
-        entry(&mut cpio, "runs", 0o040_755, &[]);
+    if let Some(Programs { list, files }) = others {
+        let folders: BTreeSet<_> = files
+            .iter()
+            .filter_map(|(name, _)| name.split_once('/'))
+            .map(|(first, _)| first)
+            .collect();
+        for folder in folders {
+            entry(&mut cpio, folder, 0o040_755, &[]);
+        }
         entry(&mut cpio, "runs/list", 0o100_644, list.as_bytes());
-        for (name, program) in programs {
-            let bytes = fs::read(program).context(|| format!("reading {}", program.display()))?;
-            entry(&mut cpio, &format!("runs/{name}"), 0o100_755, &bytes);
+        for (name, file) in files {
+            let bytes = fs::read(file).context(|| format!("reading {}", file.display()))?;
+            entry(&mut cpio, name, 0o100_755, &bytes);
         }
     }
     entry(&mut cpio, "TRAILER!!!", 0, &[]);

@@ -72,9 +72,9 @@ impl Drop for Running {
 /// Boots, and follows the console to the end.
 pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
     let Boot { options, kind, image, initramfs, only } = *boot;
-    let is_counted = !options.tests && !options.selftests;
+    let is_counted = !options.tests && !options.runs_others();
     // Huge pages, and files in memory, of the programs of others.
-    let memory = if options.selftests { "2G" } else { "1G" };
+    let memory = if options.runs_others() { "2G" } else { "1G" };
     let mut command = Command::new(options.architecture.qemu());
     let (machine, model) = match options.architecture {
         Architecture::Arm64 => ("virt", "max"),
@@ -112,7 +112,8 @@ fn words(options: &Options, kind: Kind, only: Option<&str>) -> String {
     let (console, early) = match options.architecture {
         Architecture::Arm64 => ("ttyAMA0", "earlycon"),
         Architecture::Riscv64 => ("ttyS0", "earlycon"),
-        Architecture::X86_64 => ("ttyS0", "earlycon=uart8250,io,0x3f8"),
+        // Linux panics if the host is too busy for ticks of the first timer within a moment, unless it does not check them.
+        Architecture::X86_64 => ("ttyS0", "earlycon=uart8250,io,0x3f8 no_timer_check"),
     };
     // Early: a refusal at boot is a panic before the console is there.
     let mut words = format!("console={console} {early} panic=-1 loglevel=5");
@@ -128,13 +129,13 @@ fn words(options: &Options, kind: Kind, only: Option<&str>) -> String {
         words += " ";
         words += &options.append;
     }
-    words += match (options.selftests, options.tests) {
+    words += match (options.runs_others(), options.tests) {
         (true, _) => " -- runs",
         (_, true) => " -- tests",
         _ => " -- works",
     };
     words += &format!(" less={}", options.less);
-    if options.selftests {
+    if options.runs_others() {
         // The kernel parts its command line at spaces.
         if let Some(only) = only {
             words += &format!(" only={}", only.replace(' ', ","));

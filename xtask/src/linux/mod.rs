@@ -7,6 +7,7 @@ mod memory;
 pub(crate) mod overlay;
 mod runs;
 mod source;
+mod stress;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -36,7 +37,10 @@ pub(crate) struct Options {
     /// Run Linux's own tests of memory (`selftests/mm`) on stock and on the library, and compare.
     #[arg(long, conflicts_with = "tests")]
     selftests: bool,
-    /// Of `--selftests`, this run alone: a line of the list in `linux/runs`, without its number.
+    /// Run classes of stress-ng on stock and on the library, and compare.
+    #[arg(long, conflicts_with_all = ["tests", "selftests"])]
+    stress: bool,
+    /// Of `--selftests` or `--stress`, this run alone: a line of the list in `linux/runs`, without its number.
     #[arg(long, value_name = "COMMAND")]
     only: Option<String>,
     /// Use no more than so many ASIDs.
@@ -55,11 +59,18 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WORDS", default_value = "")]
     append: String,
     /// Print what the library takes of memory, by the number of CPUs; builds and boots no Linux.
-    #[arg(long, conflicts_with_all = ["stock", "tests", "selftests", "tags", "drop", "source"])]
+    #[arg(long, conflicts_with_all = ["stock", "tests", "selftests", "stress", "tags", "drop", "source"])]
     memory: bool,
     /// This source of Linux 6.12 in place of Debian's; one line is added to a Makefile in it.
     #[arg(long, value_name = "FOLDER")]
     source: Option<PathBuf>,
+}
+
+impl Options {
+    /// Whether what runs is not ours, and is compared.
+    const fn runs_others(&self) -> bool {
+        self.selftests || self.stress
+    }
 }
 
 /// What Linux is built for.
@@ -123,13 +134,13 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             "--drop and --tags are for the library's kernel: leave out --stock",
         ));
     }
-    if options.only.is_some() && !options.selftests {
-        return Err(Failure::new("--only is for --selftests"));
+    if options.only.is_some() && !options.runs_others() {
+        return Err(Failure::new("--only is for --selftests and --stress"));
     }
-    if options.drop.is_some() && !options.tests && !options.selftests {
-        return Err(Failure::new("--drop is for the tests: add --tests, or --selftests"));
+    if options.drop.is_some() && !options.tests && !options.runs_others() {
+        return Err(Failure::new("--drop is for the tests: add --tests, --selftests, or --stress"));
     }
-    if options.cpus == 1 && !options.tests && !options.selftests {
+    if options.cpus == 1 && !options.tests && !options.runs_others() {
         return Err(Failure::new("what is counted needs a second CPU: add --tests, or --cpus 2"));
     }
     let architecture = options.architecture;
@@ -150,20 +161,20 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     };
     source::prepare(&source, architecture)?;
     let kernel = |kind| build::kernel(workspace, &source, architecture, kind);
-    let files = if options.selftests {
-        let list = runs::list(workspace)?;
-        let programs = runs::compiled(workspace, &source, architecture, &list)?;
-        Some((list, programs))
+    let others = if options.selftests {
+        Some(runs::selftests(workspace, &source, architecture)?)
+    } else if options.stress {
+        Some(stress::programs(workspace, architecture)?)
     } else {
         None
     };
-    let initramfs = build::initramfs(workspace, architecture, files.as_ref())?;
+    let initramfs = build::initramfs(workspace, architecture, others.as_ref())?;
     let boot_one = |kind: Kind, image: &Path, only: Option<&str>| {
         machine::boot(workspace, &Boot { options, kind, image, initramfs: &initramfs, only })
     };
     let boot = |kind, image: &Path| boot_one(kind, image, options.only.as_deref());
-    if let Some((list, _)) = &files {
-        return compared(options, list, kernel, boot_one);
+    if let Some(others) = &others {
+        return compared(options, &others.list, kernel, boot_one);
     }
     if options.tests {
         let kind = if options.stock { Kind::Stock } else { Kind::Library };
