@@ -1,5 +1,5 @@
-//! Programs of others on both kernels: Linux's own tests of memory, and stress-ng. What is compared is how each run ended, and how many of the tests
-//! within it passed, failed and were skipped.
+//! Programs of others on both kernels: Linux's own tests of memory, and stress-ng. What is compared is how each run ended, and how many
+//! of the tests within it passed, failed and were skipped.
 
 use core::{
     fmt::Write as _,
@@ -126,8 +126,8 @@ impl Outcome {
         *self == Self { operations: self.operations, ..other.clone() }
     }
 
-    /// As the programs say it: an exit with 4 is a test that this machine cannot run. Of stress-ng, 2 is a result that was not verified,
-    /// 3 a want of resources, which is a failure here.
+    /// As the programs say it: an exit with 4 is a test that this machine cannot run. Of stress-ng, 2 is a result that was not
+    /// verified, 3 a want of resources, which is a failure here.
     fn word(&self) -> &'static str {
         match self.end.as_str() {
             "exit 0" => "PASS",
