@@ -189,7 +189,13 @@ mod tests {
     /// A script of steps on two CPUs, each a time, a thread and an act.
     fn script(cpus: [&[(u64, u32, Act)]; 2]) -> Script {
         let step = |&(time, task, act): &_| Step { time, task, initiator: 0, counted: true, act };
-        let space = |name: &str| Space { name: name.into(), pages: 10, threads: 1, recorded: true };
+        let space = |name: &str| Space {
+            name: name.into(),
+            pages: 10,
+            threads: 1,
+            recorded: true,
+            older: false,
+        };
         Script {
             spaces: vec![space("a"), space("b")],
             initiators: vec![Initiator {

@@ -237,6 +237,9 @@ impl<'a> Program<'_, 'a> {
         let copies = if recorded.threads > 1 { self.player.plan.copies } else { 1 };
         let pages = set.room() + copies as u32 * part(recorded.pages);
         let process = self.kernel.spawn(pages.into(), set.pages().into());
+        if recorded.older {
+            self.kernel.strategy().is_older(process.id);
+        }
         if let Some(other) = space.process.get() {
             // Another CPU was quicker.
             self.kernel.release(&process);
@@ -409,8 +412,9 @@ impl<'a> Program<'_, 'a> {
         let mut flush = Flush { tables, ..Flush::pages(process.id, first, pages) };
         // With all the pages of the space nobody knows for the sake of which.
         flush.everything = whole || pages == self.player.script.spaces[space.0 as usize].pages;
-        // A full flush does not record whether tables were freed: they may have been.
-        flush.tables |= flush.everything;
+        // A full flush does not record whether tables were freed: they may have been, and are in one that everything was
+        // made of because another thread gathered. Only the end of a space says that they stay.
+        flush.tables |= flush.everything && (whole || stays);
         // What was flushed was there, whether somebody saw it come or not.
         timed::tables::map(process.root, first, pages, 0);
         self.flush(account, || self.kernel.change_and(&process, first, pages, stays, &flush));

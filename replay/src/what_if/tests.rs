@@ -37,8 +37,13 @@ fn scenario() -> Scenario {
         step(600_000, 0, 3, Act::Idle),
         run(700_000, 2, A),
     ];
-    let space =
-        |name: &str, threads, recorded| Space { name: name.into(), pages: 1024, threads, recorded };
+    let space = |name: &str, threads, recorded| Space {
+        name: name.into(),
+        pages: 1024,
+        threads,
+        recorded,
+        older: false,
+    };
     let script = Script {
         spaces: vec![space("a", 2, true), space("other", 1, false)],
         initiators: vec![

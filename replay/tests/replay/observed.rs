@@ -135,6 +135,37 @@ fn masks_are_trimmed_once_a_second() {
 }
 
 #[test]
+fn the_mask_of_a_space_from_before_the_trace_is_trimmed_at_its_first_flush() {
+    let mut two = Two::new(1000);
+    two.builder.run(1, 50, 3, two.b);
+    two.builder.mprotect(0, 100, 1, two.a);
+    two.builder.mprotect(0, 200, 1, two.a);
+    let wrong = |two: &Two| {
+        let observed = two.observed("linux-ipi-2025");
+        (observed.sends, observed.flushes.get(&(Reason::Send, ONE)).copied())
+    };
+    assert_eq!(wrong(&two), (0, Some(2)));
+    two.builder.script.spaces[two.a.0 as usize].older = true;
+    assert_eq!(wrong(&two), (1, Some(1)));
+}
+
+#[test]
+fn while_a_space_ends_only_its_last_flush_asks_cpus_that_do_not_run_it() {
+    let mut two = Two::new(1000);
+    two.builder.run(1, 50, 3, two.b);
+    two.builder.step(0, 90, 1, Operation::Exit, Act::Idle);
+    let part = Act::Unmap { space: two.a, first: 0, pages: 100, tables: false, whole: false };
+    for time in [100, 200] {
+        two.builder.step(0, time, 1, Operation::Exit, part);
+    }
+    two.builder.step(0, 300, 1, Operation::Exit, Act::End(two.a));
+    let all = [(Reason::Send, ALL, 3), (Reason::WrongSpace, NONE, 1), (Reason::Switch, ALL, 1)];
+    let expected =
+        KernelCounts { sends: 1, misses: 1, patching: 1, fates: [0, 0, 1, 0], ..flushes(&all) };
+    assert_eq!(two.observed("linux-ipi-2025"), expected);
+}
+
+#[test]
 fn six_spaces_have_tags_and_the_seventh_takes_one() {
     // The kernel's own space has one slot at first.
     for (spaces, hits) in [(6, 6), (7, 0)] {

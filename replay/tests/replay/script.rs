@@ -37,7 +37,13 @@ impl Builder {
     }
 
     pub(crate) fn space(&mut self, name: &str, pages: u64, threads: u32) -> SpaceId {
-        self.script.spaces.push(Space { name: name.to_owned(), pages, threads, recorded: true });
+        self.script.spaces.push(Space {
+            name: name.to_owned(),
+            pages,
+            threads,
+            recorded: true,
+            older: false,
+        });
         SpaceId(self.script.spaces.len() as u32 - 1)
     }
 

@@ -67,6 +67,11 @@ pub trait Strategy {
     /// Registers a space whose page tables are at `root`. Takes no time. Numbers ascend from 0.
     fn add(&self, space: SpaceId, root: u64);
 
+    /// A space that was just registered is older than the run: what it does once in a while is due. Takes no time.
+    fn is_older(&self, space: SpaceId) {
+        let _ = space;
+    }
+
     /// Switches this CPU to a space. Called with interrupts off.
     fn switch(&self, next: SpaceId);
 

@@ -138,6 +138,12 @@ impl Ahead {
         let ours = |ours: &HashMap<u32, usize>| ours.get(&task).is_some_and(|from| *from <= place);
         self.ours.as_ref().is_none_or(ours)
     }
+
+    /// Whether it was before the event at `place`.
+    pub(super) fn was_ours(&self, task: u32, place: usize) -> bool {
+        let ours = |ours: &HashMap<u32, usize>| ours.get(&task).is_some_and(|from| *from < place);
+        self.ours.as_ref().is_none_or(ours)
+    }
 }
 
 /// Who belongs to the subject of a recording at first; none where that is the whole system.

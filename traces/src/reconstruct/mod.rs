@@ -73,6 +73,8 @@ pub struct Space {
     pub threads: u32,
     /// Whether it is one of the recorded programs: see [`Initiator::recorded`].
     pub recorded: bool,
+    /// Whether it was there before the trace began, or nobody saw it begin.
+    pub older: bool,
 }
 
 /// The number of a space: its place in [`Script::spaces`].
@@ -242,6 +244,7 @@ pub fn reconstruct(trace: &Trace, flushes: Flushes) -> Result<Script, Refused> {
             pages,
             threads: space.most,
             recorded: space.recorded,
+            older: space.older,
         })
         .collect();
     let ends = trace.events.first().zip(trace.events.last());

@@ -35,7 +35,17 @@ pub(super) struct Task {
     /// Whether it ends.
     pub(super) ending: bool,
     /// The space that it was the last to use, and whose pages it has not freed yet.
-    pub(super) frees: Option<u32>,
+    pub(super) frees: Option<Frees>,
+}
+
+/// A space whose pages are being freed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frees {
+    pub(super) space: u32,
+    /// How many flushes are still to come before the one with which its page tables go.
+    pub(super) before: u32,
+    /// Whether others were told of one of its flushes.
+    pub(super) told: bool,
 }
 
 /// A system call that did not return yet.
@@ -77,6 +87,8 @@ pub(super) struct State {
     pub(super) most: u32,
     /// Whether a thread ran in it of which everything was recorded.
     pub(super) recorded: bool,
+    /// As [`Space::older`](super::Space::older).
+    pub(super) older: bool,
     /// How many threads are in calls that gather pages: alone, beside others.
     pub(super) gathering: [u32; 2],
 }
@@ -134,7 +146,7 @@ impl Tasks {
             let space = (!task.kernel).then(|| {
                 *spaces.entry(process).or_insert_with(|| {
                     let name = tasks.processes[process].name;
-                    tasks.family_and_space(name, Memory::default())
+                    tasks.older_space(name)
                 })
             });
             tasks.add(task.id, process, space);
@@ -164,8 +176,15 @@ impl Tasks {
     /// A thread that nobody introduced, in a process and, if it is a program, a space of its own.
     pub(super) fn stranger(&mut self, id: u32, name: NameId, program: bool) {
         self.processes.push(Process { name, leader: id });
-        let space = program.then(|| self.family_and_space(name, Memory::default()));
+        let space = program.then(|| self.older_space(name));
         self.add(id, self.processes.len() - 1, space);
+    }
+
+    /// A space that nobody saw begin.
+    fn older_space(&mut self, name: NameId) -> u32 {
+        let space = self.family_and_space(name, Memory::default());
+        self.spaces[space as usize].older = true;
+        space
     }
 
     /// A space in a new family.

@@ -13,7 +13,7 @@ use crate::{
         linux::{self, Gathers},
         memory::Memory,
         number::{ALL, Pieces, Raw, RawAct},
-        tasks::{Open, State, Tasks},
+        tasks::{Frees, Open, State, Tasks},
     },
 };
 
@@ -388,11 +388,16 @@ impl<'t> Walk<'t> {
         }
         self.step(event, id, Operation::Execute, RawAct::Run(space));
         let recorded = self.ahead.is_ours(id, self.place);
-        if self.tasks.leave(before)
-            && recorded
-            && let Some(before) = before
-        {
-            self.step(event, id, Operation::Execute, RawAct::End(before));
+        // Of a command its own programs are recorded, and not what its process was before it executed the first.
+        let had = self.ahead.was_ours(old, self.place);
+        if let Some(before) = before {
+            let flushes = self.flushes_before_end(before);
+            if self.tasks.leave(Some(before)) && recorded && had {
+                for _ in 0..flushes {
+                    self.step(event, id, Operation::Execute, part_of_end(before));
+                }
+                self.step(event, id, Operation::Execute, RawAct::End(before));
+            }
         }
         if self.source == Flushes::FromCalls && recorded {
             // The stack is built at the top, and moved to where it is to be. Then the tables between
@@ -420,11 +425,12 @@ impl<'t> Walk<'t> {
         if here {
             self.step(event, id, Operation::Exit, RawAct::Idle);
         }
+        let before = space.map_or(0, |space| self.flushes_before_end(space));
         if !self.tasks.leave(space) {
             return;
         }
         if let Some(task) = self.tasks.tasks.get_mut(&id) {
-            task.frees = space;
+            task.frees = space.map(|space| Frees { space, before, told: false });
         }
         if self.ahead.is_ours(id, self.place) && !self.ahead.frees.contains(&self.place) {
             self.free(event, id);
@@ -435,15 +441,45 @@ impl<'t> Walk<'t> {
     fn freed(&mut self, event: &Event) {
         // What a switch says comes under the name of the thread that was left.
         let runs = self.cpus[usize::from(event.cpu)].running == Some(event.task);
-        if runs && event.in_interrupt != Some(true) {
-            self.free(event, event.task);
+        if !runs || event.in_interrupt == Some(true) {
+            return;
         }
+        let Some(frees) =
+            self.tasks.tasks.get_mut(&event.task).and_then(|task| task.frees.as_mut())
+        else {
+            return;
+        };
+        if let Kind::Flush { reason, .. } = event.kind
+            && frees.before > 0
+        {
+            // What others were told of it does itself, too; with that it leaves the space.
+            let again = reason != Reason::Send && frees.told;
+            frees.told = reason == Reason::Send;
+            if !again {
+                frees.before -= 1;
+                let space = frees.space;
+                self.step(event, event.task, Operation::Exit, part_of_end(space));
+            }
+            return;
+        }
+        self.free(event, event.task);
+    }
+
+    /// How many flushes the end of a space takes before that of its tables, if its last thread leaves it now.
+    fn flushes_before_end(&self, space: u32) -> u32 {
+        let state = &self.tasks.spaces[space as usize];
+        if state.users <= 1 { state.memory.flushes_before_end() } else { 0 }
     }
 
     /// The space that a thread was the last to use is freed.
     fn free(&mut self, event: &Event, id: u32) {
         let task = self.tasks.tasks.get_mut(&id);
-        if let Some(space) = task.and_then(|task| task.frees.take()) {
+        if let Some(Frees { space, before, .. }) = task.and_then(|task| task.frees.take()) {
+            if self.ahead.is_ours(id, self.place) {
+                for _ in 0..before {
+                    self.step(event, id, Operation::Exit, part_of_end(space));
+                }
+            }
             self.step(event, id, Operation::Exit, RawAct::End(space));
         }
     }
@@ -503,6 +539,11 @@ impl<'t> Walk<'t> {
             self.pieces.add(family, last);
         }
     }
+}
+
+/// Pages of a space that ends go, and all of it is flushed, while its page tables stay.
+const fn part_of_end(space: u32) -> RawAct {
+    RawAct::Unmap { space, first: 0, last: ALL, tables: false, whole: false }
 }
 
 /// Whether an event of this kind is one of the thread that its CPU runs. Not so what a switch says of the TLB,

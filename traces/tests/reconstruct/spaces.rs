@@ -6,7 +6,8 @@ use lookaside_traces::{
 };
 
 use crate::story::{
-    ABSENT_WRITE, ANONYMOUS, BASE, COPY, FORK, Story, THREAD, VFORK, WRITE, acts, initiator, steps,
+    ABSENT_WRITE, ANONYMOUS, BASE, COPY, FORK, POPULATE, SHARED, Story, THREAD, VFORK, WRITE, acts,
+    initiator, steps,
 };
 
 fn script(story: &Story) -> Script {
@@ -159,6 +160,68 @@ fn a_space_ends_when_its_pages_are_freed() {
         acts(script).iter().position(is_end).map(|place| (place, acts(script).len()))
     };
     assert_eq!((end(&early), end(&late)), (Some((2, 5)), Some((4, 5))));
+}
+
+/// When a space is flushed at its end while its page tables stay, and when it ends, in events since the end of its thread.
+fn end(story: &Story) -> (Vec<u64>, u64) {
+    let script = script(story);
+    let exit = story.trace.events.iter().find(|event| matches!(event.kind, Kind::Exit)).unwrap();
+    let began = exit.time - story.trace.events[0].time;
+    let when = |step: &Step| (step.time - began) / 1000;
+    let all = steps(&script);
+    let of = |step: &&Step| script.initiators[step.initiator as usize].operation == Operation::Exit;
+    let parts =
+        all.iter().filter(of).filter(|step| matches!(step.act, Act::Unmap { tables: false, .. }));
+    let end = all.iter().filter(of).find(|step| matches!(step.act, Act::End(_))).unwrap();
+    (parts.map(when).collect(), when(end))
+}
+
+#[test]
+fn the_end_of_a_large_space_is_flushed_in_batches_and_then_with_its_tables() {
+    let unmapped = Kind::Unmapped { space: 1 };
+    let story = || {
+        let mut story = Story::fresh();
+        story.map(0, 20000, WRITE, ANONYMOUS | POPULATE).event(Kind::Exit);
+        story
+    };
+    let recorded = |sends: u64| {
+        let mut story = story();
+        (0..sends).for_each(|_| _ = story.flush(Reason::Send, -1));
+        // With the last it leaves the space.
+        end(story.flush(Reason::Switch, -1).event(unmapped))
+    };
+    assert_eq!(recorded(3), (vec![1, 2], 3));
+    assert_eq!(recorded(1), (vec![1, 3], 3), "how many there are does not follow from the record");
+    // Nobody else is told: it leaves the space at the first.
+    assert_eq!(recorded(0), (vec![1, 2], 2));
+    assert_eq!(end(&story()), (vec![0, 0], 0));
+    // Dirty pages of shared memory: one for each of their tables.
+    let mut shared = Story::fresh();
+    shared.map(0, 2048, WRITE, SHARED).touch([3, 600, 1100], ABSENT_WRITE).event(Kind::Exit);
+    assert_eq!(end(&shared), (vec![0, 0, 0], 0));
+    let mut small = Story::fresh();
+    small.map(0, 2048, WRITE, ANONYMOUS).touch([3, 600, 1100], ABSENT_WRITE).event(Kind::Exit);
+    assert_eq!(end(&small), (vec![], 0));
+}
+
+#[test]
+fn what_the_process_of_a_command_was_before_has_no_end_in_the_trace() {
+    let mut story = Story::new();
+    story.trace.origin.root = Some(10);
+    let ends = |story: &Story| {
+        acts(&script(story)).iter().filter(|act| matches!(act, Act::End(_))).count()
+    };
+    assert_eq!(ends(story.execute("command")), 0);
+    assert_eq!(ends(story.execute("its next program")), 1);
+}
+
+#[test]
+fn spaces_that_nobody_saw_begin_are_older_than_the_trace() {
+    let mut story = Story::new();
+    story.create(11, FORK).switch(11).execute("new").switch(99);
+    let older: Vec<bool> = script(&story).spaces.iter().map(|space| space.older).collect();
+    // Those of threads 10 and 20, of the child and of its program, and of a thread without a creator.
+    assert_eq!(older, [true, true, false, false, true]);
 }
 
 #[test]

@@ -93,6 +93,29 @@ impl Memory {
         });
     }
 
+    /// How many flushes the end of the space takes before the one with which its tables go: they follow from the same
+    /// rules as those of [`Self::zap`].
+    pub(in crate::reconstruct) fn flushes_before_end(&self) -> u32 {
+        let (mut flushes, mut gathered, mut waits) = (0, 0, false);
+        for (&number, piece) in &self.pieces {
+            let range = number * PIECE..(number + 1) * PIECE;
+            let shared = [View::SharedFile, View::SharedMemory]
+                .into_iter()
+                .any(|view| self.areas.any_view(&range, view));
+            let dirty = shared && !piece.present.and(piece.writable).without(piece.own).is_empty();
+            gathered += piece.present.count();
+            waits |= gathered > 0;
+            while gathered >= GATHERED {
+                (flushes, gathered) = (flushes + 1, gathered - GATHERED);
+                waits = gathered > 0;
+            }
+            if dirty && waits {
+                (flushes, waits) = (flushes + 1, false);
+            }
+        }
+        flushes
+    }
+
     /// Frees the tables of a range in which nothing is left, and says from which page to which page
     /// Linux counts them: each by its first page.
     fn free_tables(&mut self, range: &Range<u64>, tables: Tables) -> Option<(u64, u64)> {

@@ -257,6 +257,10 @@ impl Strategy for Linux<'_> {
         spaces.push(Mm::new(self.arena, root, context, self.cpus.len()));
     }
 
+    fn is_older(&self, space: SpaceId) {
+        self.mm(space).make_due();
+    }
+
     fn switch(&self, next: SpaceId) {
         if let Some(flushed) = self.switch_to(self.mm(next))
             && self.count_switch(flushed)

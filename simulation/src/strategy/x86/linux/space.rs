@@ -58,6 +58,11 @@ impl<'a> Mm<'a> {
         mm
     }
 
+    /// The mask is due to be trimmed, as that of a space is whose last period is over.
+    pub(super) fn make_due(&self) {
+        self.trim.set(0);
+    }
+
     /// Whether the mask is due to be trimmed; starts the next period if so.
     pub(super) fn is_due(&self) -> bool {
         let due = timed::now() >= self.trim.get();
