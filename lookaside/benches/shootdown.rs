@@ -11,9 +11,10 @@ mod peers;
 
 use core::{
     cell::Cell,
+    error::Error,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
-use std::{error::Error, time::Instant};
+use std::time::Instant;
 
 use core_affinity::CoreId;
 use lookaside::{

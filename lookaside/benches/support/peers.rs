@@ -27,11 +27,8 @@ impl Interrupt {
     /// Whether an interrupt has arrived, which is taken.
     #[inline]
     pub(crate) fn take(&self) -> bool {
-        let arrived = self.0.0.load(Ordering::Acquire);
-        if arrived {
-            self.0.0.store(false, Ordering::Relaxed);
-        }
-        arrived
+        // The line is not released after the handler has looked for requests: an interrupt that comes then would be lost.
+        self.0.0.load(Ordering::Relaxed) && self.0.0.swap(false, Ordering::SeqCst)
     }
 }
 
