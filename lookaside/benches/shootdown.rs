@@ -109,14 +109,15 @@ impl Hardware for HostMmu {
 /// The library, with two CPUs that run one space.
 struct Lookaside<T: Tags<Host> + 'static> {
     tlb: &'static Tlb<'static, Host, T>,
-    space: AddressSpace<Host>,
+    /// It does not move as long as a CPU runs it: `Platform` promises that.
+    space: Box<AddressSpace<Host>>,
 }
 
 impl<T: Tags<Host>> Lookaside<T> {
     fn new(tags: T) -> Result<Self, lookaside::Error> {
         let tlb = Tlb::new(Host::default(), tags, Vec::leak(vec![Cpu::new(), Cpu::new()]))?;
         let tlb = &*Box::leak(Box::new(tlb));
-        let space = tlb.space(Root::new(0x1000), [AtomicU64::new(0)])?;
+        let space = Box::new(tlb.space(Root::new(0x1000), [AtomicU64::new(0)])?);
         for cpu in [1, 0] {
             CPU.set(cpu);
             tlb.online(&(), &())?;

@@ -195,7 +195,7 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         u64::MAX
     }
 
-    fn catch_up_with(_: &StrategyCpu<'_, P, Self>, _: CpuId) -> u64 {
+    fn catch_up_with(_: &StrategyCpu<'_, P, Self>, _: Option<CpuId>) -> u64 {
         0
     }
 

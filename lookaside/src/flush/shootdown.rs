@@ -4,6 +4,7 @@ use crate::{
     counts::Event,
     ids::{CpuId, Targets},
     platform::{Platform, Stuck},
+    range::VaRange,
     request::{
         BroadcastRequest, FlushRequest, FlushScope, IpiPending, MAX_DISTINCT, RING_SLOTS,
         ReceivedRequest, RequestQueue,
@@ -45,8 +46,15 @@ enum Channel {
     Queues,
     /// By this number on the broadcast ring.
     Ring(u64),
-    /// The targets run the space; their pending words are set, and they catch up to this generation.
-    Generation { context: u64, generation: u64, lazily: bool, has_concurrent: bool },
+    /// The targets run the space; their pending words are set, and they catch up to this generation. If it is `page` alone
+    /// that they must flush, they are told, and nothing was described.
+    Generation {
+        context: u64,
+        generation: u64,
+        lazily: bool,
+        has_concurrent: bool,
+        page: Option<VaRange>,
+    },
 }
 
 impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
@@ -73,8 +81,8 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         self.channel = Some(Channel::Queues);
     }
 
-    /// Describes the request for CPUs that run `space`, which find it by its generation. CPUs that are lazy
-    /// in the space must act if `lazily`.
+    /// Describes the request for CPUs that run `space`, which find it by its generation, unless it is one page and no other
+    /// flush is under way: then each of them is told. CPUs that are lazy in the space must act if `lazily`.
     pub(crate) fn describe_generation(
         &mut self,
         this_cpu: &CurrentCpu<'t, P, T>,
@@ -82,12 +90,17 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         request: &FlushRequest<'_>,
         lazily: bool,
     ) {
-        self.describe(this_cpu, request);
-        if let FlushScope::AddressSpace { context, last, .. } = request.scope {
-            let has_concurrent = space.may_have_concurrent_flushes();
-            self.channel =
-                Some(Channel::Generation { context, generation: last, lazily, has_concurrent });
+        let FlushScope::AddressSpace { context, last: generation, .. } = request.scope else {
+            return self.describe(this_cpu, request);
+        };
+        let has_concurrent = space.may_have_concurrent_flushes();
+        // Among many initiators to tell is dearer: each would write a line of every target twice, which others want as well.
+        let page = request.ranges.only_page().filter(|_| !request.early && !has_concurrent);
+        if page.is_none() {
+            this_cpu.queue().describe(request);
         }
+        self.channel =
+            Some(Channel::Generation { context, generation, lazily, has_concurrent, page });
     }
 
     /// Posts the request on the broadcast ring. The tables have been changed before.
@@ -121,8 +134,13 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
             let Some(queue) = self.tlb.queue(cpu) else { continue };
             match self.channel {
                 Some(Channel::Queues) => queue.post(self.initiator),
-                Some(Channel::Generation { has_concurrent, .. }) => {
-                    if !queue.set_ipi_pending(self.initiator, has_concurrent) {
+                Some(Channel::Generation { context, generation, has_concurrent, page, .. }) => {
+                    let from = self.initiator;
+                    let must_send = match page {
+                        Some(page) => queue.tell_page(from, (context, generation), page),
+                        None => queue.set_ipi_pending(from, has_concurrent),
+                    };
+                    if !must_send {
                         interrupted.mask &= !(1 << (cpu.0 - group.first.0));
                     }
                 }
@@ -274,7 +292,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         match queue.ipi_pending() {
             IpiPending::No => {}
             IpiPending::From(only) => {
-                let useful = T::catch_up_with(&self.strategy(), only);
+                let useful = T::catch_up_with(&self.strategy(), only.described_by());
                 // The word is cleared after the acknowledgement, so that the initiator need not wait for it.
                 if useful > 0 && queue.clear_pending_from(only) {
                     return self.record_served(useful, useful);

@@ -15,6 +15,15 @@
 //! is the initiator. A slot is a hint: a target that finds it not written yet, or overwritten because of too
 //! many concurrent requests, flushes everything it holds. A lost slot costs time, never a flush.
 //!
+//! # Targets that run the space
+//!
+//! They find what they have missed by the generation of the space, and take no number: an initiator only sets their word
+//! of pending IPIs. If that was 0, one page is all and no other flush of the space is under way, the initiator first *claims* the word, then writes the page beside
+//! it ([`RequestQueue::tell_page`]) and describes nothing: so a target reads one line of another CPU's, and not two. While
+//! the word is not 0 nobody else claims it, and nothing that its owner reads there changes. The page is a hint as well:
+//! with its context id and generation, neither of which is ever used again, the owner knows whether it is the flush that it
+//! has missed.
+//!
 //! Numbers have 64 bits and begin with 1; they are compared by order, never wrap and never tear
 //! ([`crate::Platform::Word`] is 64 bits wide on every host).
 
@@ -40,8 +49,20 @@ const _: () = assert!(crate::ids::MAX_CPUS <= 1 << CPU_BITS, "every CPU fits a s
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IpiPending {
     No,
-    From(CpuId),
+    From(OneInitiator),
     FromSeveral,
+}
+
+/// The only initiator whose IPI a CPU has not handled yet: what the word of pending IPIs is then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OneInitiator(u64);
+
+impl OneInitiator {
+    /// Which CPU has described the request; `None` if the target was told the page.
+    #[inline]
+    pub(crate) const fn described_by(self) -> Option<CpuId> {
+        if self.0 & TOLD == 0 { Some(CpuId((self.0 - 1) as u32)) } else { None }
+    }
 }
 
 /// The queue of flush requests of one CPU.
@@ -66,13 +87,26 @@ struct Counter<W> {
     /// The latest number.
     latest: W,
     ring: [W; RING],
-    /// The initiators whose IPI this CPU has not handled yet: 0 for none, the number of the CPU plus one for
-    /// a single one, or [`SEVERAL`].
+    /// The initiators whose IPI this CPU has not handled yet: 0 for none, or the number of the first plus one, with the
+    /// bits below.
     ipi_pending: W,
+    /// What an initiator asks for that has claimed `ipi_pending`.
+    page: TargetPage<W>,
 }
 
-/// `ipi_pending` if there are several initiators.
-const SEVERAL: u64 = u64::MAX;
+/// One page of one space that a target must flush.
+struct TargetPage<W> {
+    context: W,
+    generation: W,
+    range: [W; 2],
+}
+
+/// In `ipi_pending`: the initiator that is named writes `page`, and sends its IPI after that.
+const CLAIMED: u64 = 1 << 63;
+/// In `ipi_pending`: it has written `page`, and described nothing.
+const TOLD: u64 = 1 << 62;
+/// In `ipi_pending`: there are initiators beside the one that is named, or none is named.
+const MORE: u64 = 1 << 61;
 
 struct Request<W> {
     /// How often the request was changed; odd while it is being changed (a seqlock).
@@ -102,8 +136,6 @@ const _: () = {
     );
 };
 
-/// One range of one space, of last-level entries, whose flush is acknowledged when it is done.
-const ONE_RANGE: u64 = 1;
 const EVERYTHING: u64 = 1 << 8;
 const TABLES: u64 = 1 << 9;
 const KERNEL: u64 = 1 << 10;
@@ -117,6 +149,11 @@ impl<W: Word> RequestQueue<W> {
             latest: W::ZERO,
             ring: [const { W::ZERO }; RING],
             ipi_pending: W::ZERO,
+            page: TargetPage {
+                context: W::ZERO,
+                generation: W::ZERO,
+                range: [const { W::ZERO }; 2],
+            },
         }),
         acknowledged: Aligned(Processed { own: W::ZERO, ring: W::ZERO }),
         request: Aligned(Request {
@@ -212,23 +249,6 @@ impl<W: Word> RequestQueue<W> {
         self.request.own.get()
     }
 
-    /// As [`Self::read_flush`], if nothing but one page is to be flushed, which is most requests.
-    #[inline]
-    pub(crate) fn read_page(&self, context: u64, generation: u64) -> Option<VaRange> {
-        let request = &*self.request;
-        self.if_whole(|| {
-            // First, because all words of other requests are read once more.
-            if described(&request.shape) != ONE_RANGE {
-                return None;
-            }
-            let page = VaRange::of_words(request.ranges[0].each_ref().map(described));
-            let matches = page.pages() == 1
-                && described(&request.context) == context
-                && described(&request.generation) == generation;
-            matches.then_some(page)
-        })
-    }
-
     /// As a CPU that runs the space with this context id: the owner's request, if it is the flush of
     /// `generation`. The owner may be writing its next one.
     pub(crate) fn read_flush(&self, context: u64, generation: u64) -> Option<ReceivedRequest> {
@@ -308,46 +328,100 @@ impl<W: Word> RequestQueue<W> {
     /// set the word before and sends it, and the owner has not cleared the word yet. If there are concurrent
     /// flushes (`has_concurrent`), the word is read first, because there may be nothing to write.
     pub(crate) fn set_ipi_pending(&self, from: CpuId, has_concurrent: bool) -> bool {
-        let pending = &self.posted.ipi_pending;
-        // ORDER O-PENDING (pairs with F-CLEAR-PENDING, O-PENDING-READ): after F-GENERATION; and a
-        // target that sees the word sees what the initiator has described.
-        if has_concurrent && pending.load(Ordering::SeqCst) == SEVERAL {
+        // As O-PENDING.
+        if has_concurrent && self.posted.ipi_pending.load(Ordering::SeqCst) & MORE != 0 {
             return false;
         }
-        let mine = u64::from(from.0) + 1;
-        // As O-PENDING, both.
-        match pending.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
-            Ok(_) => true,
-            Err(SEVERAL) => false,
-            Err(_) => pending.swap(SEVERAL, Ordering::SeqCst) == 0,
+        match self.set_pending_to(named(from)) {
+            Ok(()) => true,
+            Err(must_send) => must_send,
         }
     }
 
-    /// As the owner: the initiators whose IPI is pending.
+    /// As [`Self::set_ipi_pending`], of a flush that is one page of last-level entries and need not be described.
+    pub(crate) fn tell_page(
+        &self,
+        from: CpuId,
+        (context, generation): (u64, u64),
+        page: VaRange,
+    ) -> bool {
+        if let Err(must_send) = self.set_pending_to(named(from) | CLAIMED) {
+            return must_send;
+        }
+        let told = &self.posted.page;
+        // Relaxed, all: only this CPU writes them while it has the claim, and O-TOLD releases them.
+        told.context.store(context, Ordering::Relaxed);
+        told.generation.store(generation, Ordering::Relaxed);
+        for (word, value) in told.range.iter().zip(page.to_words()) {
+            word.store(value, Ordering::Relaxed);
+        }
+        // ORDER O-TOLD (pairs with O-PENDING-READ): the page, then that it is there.
+        self.posted.ipi_pending.fetch_add(TOLD.wrapping_sub(CLAIMED), Ordering::Release);
+        true
+    }
+
+    /// Sets the pending word to `mine` if it is 0.
+    ///
+    /// # Errors
+    ///
+    /// Otherwise it is noted that there are more initiators; and the error says whether the owner, which has cleared the
+    /// word in between, must be sent an IPI all the same.
+    #[inline]
+    fn set_pending_to(&self, mine: u64) -> Result<(), bool> {
+        let pending = &self.posted.ipi_pending;
+        // ORDER O-PENDING (pairs with F-CLEAR-PENDING, O-PENDING-READ, O-TOLD-READ): after F-GENERATION; a target
+        // that sees the word sees what the initiator has described; and what is written for it comes after its claim.
+        match pending.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => Ok(()),
+            Err(others) if others & MORE != 0 => Err(false),
+            Err(_) => Err(pending.fetch_or(MORE, Ordering::SeqCst) == 0), // As O-PENDING.
+        }
+    }
+
+    /// As the owner: the initiators whose IPI is pending. That of one that still writes its page is yet to come.
     pub(crate) fn ipi_pending(&self) -> IpiPending {
-        // ORDER O-PENDING-READ (pairs with O-PENDING): the word, then what the initiator has described.
+        // ORDER O-PENDING-READ (pairs with O-PENDING, O-TOLD): the word, then what the initiator has described or told.
         match self.posted.ipi_pending.load(Ordering::Acquire) {
             0 => IpiPending::No,
-            SEVERAL => IpiPending::FromSeveral,
-            one => IpiPending::From(CpuId((one - 1) as u32)),
+            several if several & MORE != 0 => IpiPending::FromSeveral,
+            claimed if claimed & CLAIMED != 0 => IpiPending::No,
+            one => IpiPending::From(OneInitiator(one)),
         }
+    }
+
+    /// As the owner, whose IPI is pending from one initiator: the page that it was told, if that is the flush of
+    /// `generation` of the space with this context id.
+    #[inline]
+    pub(crate) fn told_page(&self, context: u64, generation: u64) -> Option<VaRange> {
+        let told = &self.posted.page;
+        // Relaxed, all: after O-PENDING-READ, and nobody writes them before this CPU has cleared the word.
+        let is_it = told.generation.load(Ordering::Relaxed) == generation
+            && told.context.load(Ordering::Relaxed) == context;
+        let word = |index: usize| told.range[index].load(Ordering::Relaxed);
+        is_it.then(|| VaRange::of_words([word(0), word(1)]))
     }
 
     /// As the owner, which has processed the request of `only`: clears the pending word, and returns whether
     /// no other initiator has set it meanwhile.
-    pub(crate) fn clear_pending_from(&self, only: CpuId) -> bool {
-        let call = u64::from(only.0) + 1;
-        // Relaxed: nothing is read for it afterwards. A later initiator finds 0, and sends an IPI.
-        let was =
-            self.posted.ipi_pending.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
-        was.is_ok()
+    pub(crate) fn clear_pending_from(&self, only: OneInitiator) -> bool {
+        let pending = &self.posted.ipi_pending;
+        // ORDER O-TOLD-READ (pairs with O-PENDING): what was told was read, before another initiator can claim the word.
+        pending.compare_exchange(only.0, 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// As the owner: clears the pending word, before it reads the generation.
+    /// As the owner: clears the pending word, before it reads the generation. The IPI of an initiator that still writes its
+    /// page remains pending.
     pub(crate) fn clear_pending(&self) {
+        let pending = &self.posted.ipi_pending;
         // FENCE F-CLEAR-PENDING (pairs with F-GENERATION, O-PENDING): the cleared word, then the
         // generation. An initiator that found the word set has raised the generation before.
-        self.posted.ipi_pending.swap(0, Ordering::SeqCst);
+        //
+        // Relaxed: nobody claims the word unless it is 0.
+        if pending.load(Ordering::Relaxed) & CLAIMED != 0 {
+            pending.fetch_and(!MORE, Ordering::SeqCst);
+        } else {
+            pending.swap(0, Ordering::SeqCst);
+        }
     }
 
     /// The latest number that any initiator has taken.
@@ -417,8 +491,13 @@ impl<W: Word> RequestQueue<W> {
     /// `latest`.
     pub(crate) fn come_up(&self, latest: u64) {
         // Relaxed: O-UP and a switch-in are read-modify-writes that release, and no initiator sends
-        // requests to this CPU before one of them.
-        self.posted.ipi_pending.store(0, Ordering::Relaxed);
+        // requests to this CPU before one of them. One that found it running before it went down may still write its
+        // page, and sends its IPI then.
+        let pending = &self.posted.ipi_pending;
+        let was = pending.load(Ordering::Relaxed);
+        if was != 0 && was & CLAIMED == 0 {
+            pending.store(0, Ordering::Relaxed);
+        }
         self.acknowledged.own.store(self.latest(), Ordering::Relaxed);
         self.acknowledged.ring.store(latest, Ordering::Relaxed);
     }
@@ -432,6 +511,11 @@ impl<W: Word> RequestQueue<W> {
     fn slot(&self, number: u64) -> &W {
         &self.posted.ring[(number % RING as u64) as usize]
     }
+}
+
+/// `ipi_pending` where this initiator is the only one.
+const fn named(initiator: CpuId) -> u64 {
+    initiator.0 as u64 + 1
 }
 
 /// A word of a request.

@@ -260,8 +260,8 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         chosen!(tlb, local_generation(tlb, cpu, context, lazily))
     }
 
-    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, initiator: CpuId) -> u64 {
-        chosen!(this_cpu.tlb, catch_up_with(this_cpu, initiator))
+    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, described_by: Option<CpuId>) -> u64 {
+        chosen!(this_cpu.tlb, catch_up_with(this_cpu, described_by))
     }
 
     fn catch_up(this_cpu: &StrategyCpu<'_, P, Self>) -> u64 {

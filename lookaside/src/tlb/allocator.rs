@@ -143,9 +143,10 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// only with [`Self::tracks_generations`].
     fn local_generation(tlb: &Tlb<'_, P, In>, cpu: CpuId, context: u64, lazily: bool) -> u64;
 
-    /// Does the flush that `initiator`, which has sent this CPU an IPI, requests, if that is the next flush that
-    /// this CPU needs. Returns how many flushes were done. Used only with [`Self::tracks_generations`].
-    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, In>, initiator: CpuId) -> u64;
+    /// Does the flush of the only initiator whose IPI is pending, if that is the next flush that this CPU needs: of the page
+    /// that this CPU was told, or as this initiator has described it. Returns how many flushes were done. Used only with
+    /// [`Self::tracks_generations`].
+    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, In>, described_by: Option<CpuId>) -> u64;
 
     /// Flushes whatever this CPU has missed of the space that it runs, and returns how many flushes were
     /// done. Used only with [`Self::tracks_generations`].

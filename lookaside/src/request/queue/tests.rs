@@ -117,48 +117,96 @@ fn a_request_that_is_written_while_it_is_read_is_not_believed() {
     let initiator = keep(RequestQueue::<Busy>::NEW);
     let scope = FlushScope::AddressSpace { context: 7, first: 9, last: 9 };
     let serial = &initiator.request.serial;
-    let ways: [&dyn Fn(u64, u64) -> bool; 2] = [
-        &|context, generation| initiator.read_flush(context, generation).is_some(),
-        // One page is read in another way, too.
-        &|context, generation| initiator.read_page(context, generation).is_some(),
-    ];
-    for read in ways {
-        let mut ranges = FlushRanges::new();
-        ranges.add(page(0x5000));
-        initiator.describe(&FlushRequest { scope, ranges: &ranges, early: false });
-        assert!(read(7, 9) && !read(7, 8) && !read(8, 9));
-        // The next one was begun before it was looked at, and is not finished.
+    let read = |context, generation| initiator.read_flush(context, generation).is_some();
+    let mut ranges = FlushRanges::new();
+    ranges.add(page(0x5000));
+    initiator.describe(&FlushRequest { scope, ranges: &ranges, early: false });
+    assert!(read(7, 9) && !read(7, 8) && !read(8, 9));
+    // The next one was begun before it was looked at, and is not finished.
+    serial.fetch_add(1, Relaxed);
+    assert!(!read(7, 9));
+    // The next one was begun, and may be finished, between the two looks.
+    for added in [1, 2] {
         serial.fetch_add(1, Relaxed);
-        assert!(!read(7, 9));
-        // The next one was begun, and may be finished, between the two looks.
-        for added in [1, 2] {
-            serial.fetch_add(1, Relaxed);
-            serial.fetch_and(!1, Relaxed);
-            let next = move || _ = serial.fetch_add(added, Relaxed);
-            assert!(!meanwhile(2, next, || read(7, 9)));
-        }
+        serial.fetch_and(!1, Relaxed);
+        let next = move || _ = serial.fetch_add(added, Relaxed);
+        assert!(!meanwhile(2, next, || read(7, 9)));
+    }
+}
+
+/// The only initiator whose IPI is pending.
+fn only(target: &RequestQueue<Busy>) -> OneInitiator {
+    match target.ipi_pending() {
+        IpiPending::From(only) => only,
+        other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn only_a_page_is_read_as_a_page() {
-    let initiator = RequestQueue::<Busy>::NEW;
-    let scope = FlushScope::AddressSpace { context: 7, first: 9, last: 9 };
-    let read = |ranges: &FlushRanges, early| {
-        initiator.describe(&FlushRequest { scope, ranges, early });
-        initiator.read_page(7, 9)
+fn a_target_is_told_a_page_and_knows_whether_it_is_the_one_that_it_has_missed() {
+    let target = RequestQueue::<Busy>::NEW;
+    assert!(target.tell_page(CpuId(1), (7, 9), page(0x5000)));
+    let told = only(&target);
+    assert_eq!(told.described_by(), None);
+    assert_eq!(target.told_page(7, 9), Some(page(0x5000)));
+    assert_eq!((target.told_page(7, 8), target.told_page(8, 9)), (None, None));
+    assert!(target.clear_pending_from(told));
+    assert_eq!(target.ipi_pending(), IpiPending::No);
+    // A request that was described is not taken for the page.
+    assert!(target.set_ipi_pending(CpuId(1), false));
+    assert_eq!(only(&target).described_by(), Some(CpuId(1)));
+}
+
+#[test]
+fn a_second_initiator_tells_nothing_and_leaves_what_was_told() {
+    let target = RequestQueue::<Busy>::NEW;
+    assert!(target.tell_page(CpuId(1), (7, 9), page(0x5000)));
+    let told = only(&target);
+    assert!(!target.tell_page(CpuId(2), (7, 10), page(0x6000)));
+    assert_eq!(target.told_page(7, 9), Some(page(0x5000)));
+    assert_eq!(target.ipi_pending(), IpiPending::FromSeveral);
+    assert!(!target.clear_pending_from(told), "the second one would be lost");
+    target.clear_pending();
+    assert_eq!(target.ipi_pending(), IpiPending::No);
+}
+
+#[test]
+fn while_a_page_is_written_nobody_else_writes_one() {
+    let target = keep(RequestQueue::<Busy>::NEW);
+    let second = move || {
+        assert_eq!(target.ipi_pending(), IpiPending::No, "its IPI comes later");
+        // Three more come, and the owner handles what it can, in between.
+        for cpu in [2, 3] {
+            assert!(!target.tell_page(CpuId(cpu), (7, 10), page(0x6000)));
+        }
+        assert_eq!(target.ipi_pending(), IpiPending::FromSeveral);
+        target.clear_pending();
+        assert_eq!(target.ipi_pending(), IpiPending::No);
+        assert!(!target.tell_page(CpuId(4), (7, 11), page(0x7000)), "it is still claimed");
+        target.clear_pending();
+        // Nor does a CPU that goes down and comes up.
+        target.come_up(0);
+        assert!(!target.tell_page(CpuId(5), (7, 12), page(0x8000)), "it is still claimed");
+        target.clear_pending();
     };
-    let mut ranges = FlushRanges::new();
-    ranges.add(page(0x5000));
-    assert_eq!(read(&ranges, false), Some(page(0x5000)));
-    assert_eq!(read(&ranges, true), None, "it is acknowledged before it is flushed");
-    let (mut two, mut apart, mut tables, mut everything) = (ranges, ranges, ranges, ranges);
-    two.add(page(0x6000));
-    apart.add(page(0x9000));
-    tables.add_change(TableChange::FreedTables);
-    everything.widen();
-    for other in [FlushRanges::new(), two, apart, tables, everything] {
-        assert_eq!(read(&other, false), None, "{other:?}");
+    // The words: pending, which is claimed, the context, and then this.
+    assert!(meanwhile(3, second, || target.tell_page(CpuId(1), (7, 9), page(0x5000))));
+    assert_eq!(target.told_page(7, 9), Some(page(0x5000)));
+    assert!(target.clear_pending_from(only(target)));
+}
+
+#[test]
+fn a_cpu_that_comes_up_has_no_ipi_pending() {
+    for several in [false, true] {
+        let target = RequestQueue::<AtomicU64>::NEW;
+        assert!(target.tell_page(CpuId(1), (7, 9), page(0x5000)));
+        if several {
+            assert!(!target.set_ipi_pending(CpuId(2), false));
+        }
+        target.go_down();
+        target.come_up(0);
+        assert_eq!(target.ipi_pending(), IpiPending::No);
+        assert!(target.set_ipi_pending(CpuId(2), false), "its IPI was lost");
     }
 }
 

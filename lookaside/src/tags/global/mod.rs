@@ -398,7 +398,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         u64::MAX
     }
 
-    fn catch_up_with(_: &StrategyCpu<'_, P, T>, _: CpuId) -> u64 {
+    fn catch_up_with(_: &StrategyCpu<'_, P, T>, _: Option<CpuId>) -> u64 {
         0
     }
 

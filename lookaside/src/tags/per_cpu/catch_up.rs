@@ -1,6 +1,7 @@
 //! The IPI handler for generation-tracked flushes, and how the initiator observes completion.
 //!
-//! If one initiator has sent an IPI, its request says what to flush. If several have, the generation of the
+//! If one initiator has sent an IPI, this CPU was told the page, or the request of the initiator says what to flush. If
+//! several have, the generation of the
 //! space says that flushes were missed, and one flush of the whole tag does for all of them.
 //!
 //! The acknowledgement is the CPU's slot, which it writes anyway: the identifier of a space, and the
@@ -17,9 +18,10 @@ use super::{
     running,
 };
 use crate::{
-    arch::{Invalidation, Mmu, Scope, TableChange, Tag},
+    arch::{Invalidation, Mmu, Scope, Tag},
+    ids::CpuId,
     platform::Platform,
-    request::{Mapped, ReceivedRequest, RequestQueue},
+    request::{Mapped, ReceivedRequest},
     tlb::StrategyCpu,
     word::{Ordering, Word},
 };
@@ -126,43 +128,31 @@ impl CatchUp {
         }
     }
 
-    /// Does the flush that the owner of `initiator` requests, if that is the next one of the space. The request may be
-    /// about another space, which this CPU has left before it got the IPI. Returns how many flushes this did.
+    /// Removes the page that this CPU was told, if that is the next flush of the space. It may be of another space, which
+    /// this CPU has left before it got the IPI. Returns how many flushes this did.
     #[inline]
-    pub(super) fn flush_request<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
+    pub(super) fn flush_told_page<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
         self,
         this_cpu: &StrategyCpu<'_, P, T>,
-        initiator: &RequestQueue<P::Word>,
     ) -> u64 {
         let next = self.flushed_up_to + 1;
-        let Some(page) = initiator.read_page(self.context, next) else {
-            // One by one they are passed in registers; together they would be written to memory before.
-            let Self { context, slot, flushed_up_to } = self;
-            return Self::flush_ranges(this_cpu.copied(), initiator, context, slot, flushed_up_to);
-        };
-        let (mmu, errata) = (this_cpu.mmu(), this_cpu.errata());
-        mmu.flush(
-            errata,
-            Invalidation::ranges(this_cpu.tag(), &[page], TableChange::LastLevel),
-            Scope::Local,
-        );
+        let Some(page) = this_cpu.queue().told_page(self.context, next) else { return 0 };
+        this_cpu.invalidate_page(this_cpu.tag(), page);
         T::per_cpu(this_cpu.cpu).slots.set_flushed_up_to(self.slot, next);
         1
     }
 
-    /// As [`Self::flush_request`], of any request.
+    /// As [`Self::flush_told_page`], of the request that `initiator` has described.
     #[inline(never)]
-    fn flush_ranges<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
+    pub(super) fn flush_request<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
+        self,
         this_cpu: StrategyCpu<'_, P, T>,
-        initiator: &RequestQueue<P::Word>,
-        context: u64,
-        slot: usize,
-        flushed_up_to: u64,
+        initiator: CpuId,
     ) -> u64 {
-        let missed = Self { context, slot, flushed_up_to };
-        let next = missed.flushed_up_to + 1;
-        let received = initiator.read_flush(missed.context, next);
-        received.map_or(0, |received| missed.flush_missed(&this_cpu, Some(&received), next))
+        let next = self.flushed_up_to + 1;
+        let initiator = this_cpu.tlb.queue(initiator);
+        let received = initiator.and_then(|queue| queue.read_flush(self.context, next));
+        received.map_or(0, |received| self.flush_missed(&this_cpu, Some(&received), next))
     }
 
     /// Flushes up to generation `now`: the ranges of the request, or the whole tag if there is none. Returns

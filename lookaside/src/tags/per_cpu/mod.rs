@@ -281,13 +281,15 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     }
 
     #[inline]
-    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, T>, initiator: CpuId) -> u64 {
+    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, T>, described_by: Option<CpuId>) -> u64 {
         if leave_if_lazy(this_cpu) {
             return 1;
         }
         let Some(missed) = CatchUp::of(this_cpu) else { return 0 };
-        let Some(initiator) = this_cpu.tlb.queue(initiator) else { return 0 };
-        missed.flush_request(this_cpu, initiator)
+        match described_by {
+            None => missed.flush_told_page(this_cpu),
+            Some(initiator) => missed.flush_request(this_cpu.copied(), initiator),
+        }
     }
 
     fn catch_up(this_cpu: &StrategyCpu<'_, P, T>) -> u64 {

@@ -15,8 +15,9 @@ pub(super) const MERGED: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A)]]
 /// behind by more than either request covers.
 const MERGED_OWN: &[&[Act]] = &[&[Unmap(A)], &[UnmapOther(A)], &[Run(A), ProtectBoth(A), Write]];
 
-/// A CPU requests a flush from one that leaves the space, and then another in the next space.
-pub(super) const LEFT: &[&[Act]] = &[&[Unmap(A), UnmapOther(B)], &[Run(A), Run(B)]];
+/// A CPU requests a flush from one that leaves the space, and then another in the next space. One is early and one of two
+/// pages, so that the requests are described: one page, a target is told.
+pub(super) const LEFT: &[&[Act]] = &[&[UnmapEarly(A), Zap(B)], &[Run(A), Run(B)]];
 
 /// A CPU has caught up in one space, and then is behind by as much in the next.
 const BEHIND_IN_NEXT: &[&[Act]] = &[&[Unmap(B), FreeTable(A)], &[Run(B), Run(A)]];
