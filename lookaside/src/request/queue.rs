@@ -17,12 +17,12 @@
 //!
 //! # Targets that run the space
 //!
-//! They find what they have missed by the generation of the space, and take no number: an initiator only sets their word
-//! of pending IPIs. If that was 0, one page is all and no other flush of the space is under way, the initiator first *claims* the word, then writes the page beside
-//! it ([`RequestQueue::tell_page`]) and describes nothing: so a target reads one line of another CPU's, and not two. While
-//! the word is not 0 nobody else claims it, and nothing that its owner reads there changes. The page is a hint as well:
-//! with its context id and generation, neither of which is ever used again, the owner knows whether it is the flush that it
-//! has missed.
+//! They find what they have missed by the generation of the space, and take no number: an initiator only sets their
+//! word of pending IPIs. If that is 0, one page is all and no other flush of the space is under way, the initiator first
+//! *claims* the word, then writes the page beside it ([`RequestQueue::tell_page`]), and describes nothing: so a target
+//! reads one line of another CPU's, and not two. While the word is not 0 nobody else claims it, and nothing that its
+//! owner reads there changes. The page is a hint as well: with its context id and generation, neither of which is ever
+//! used again, the owner knows whether it is the flush that it has missed.
 //!
 //! Numbers have 64 bits and begin with 1; they are compared by order, never wrap and never tear
 //! ([`crate::Platform::Word`] is 64 bits wide on every host).

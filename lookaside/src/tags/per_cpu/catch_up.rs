@@ -1,8 +1,8 @@
 //! The IPI handler for generation-tracked flushes, and how the initiator observes completion.
 //!
-//! If one initiator has sent an IPI, this CPU was told the page, or the request of the initiator says what to flush. If
-//! several have, the generation of the
-//! space says that flushes were missed, and one flush of the whole tag does for all of them.
+//! If one initiator has sent an IPI, this CPU was told the page, or the request of the initiator says what to flush.
+//! If several have, the generation of the space says that flushes were missed, and one flush of the whole tag does for
+//! all of them.
 //!
 //! The acknowledgement is the CPU's slot, which it writes anyway: the identifier of a space, and the
 //! generation up to which that space was flushed. Identifiers and generations are never used again, so the
