@@ -24,7 +24,7 @@ pub struct Arguments {
     #[arg(long, value_name = "v1:...", conflicts_with_all = ["budget", "preemptions", "random"])]
     schedule: Option<String>,
     /// Stop after this many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = crate::seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = lookaside_terminal::seconds)]
     budget: Option<Duration>,
     /// Explore all schedules with at most this many pre-emptions.
     #[arg(long, value_name = "N", conflicts_with = "random")]

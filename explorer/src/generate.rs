@@ -144,7 +144,7 @@ pub struct Alone {
     #[command(flatten)]
     generate: Arguments,
     /// Stop after this many seconds. Default: 60, unless another limit is given.
-    #[arg(long, value_name = "SECONDS", value_parser = crate::seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = lookaside_terminal::seconds)]
     budget: Option<Duration>,
     /// Stop after this many steps.
     #[arg(long, value_name = "N")]
@@ -153,7 +153,7 @@ pub struct Alone {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u32,
     /// Number of threads. Default: the number of processors.
-    #[arg(long, value_name = "N", value_parser = crate::threads)]
+    #[arg(long, value_name = "N", value_parser = lookaside_terminal::threads)]
     threads: Option<NonZero<usize>>,
 }
 

@@ -6,12 +6,8 @@
 pub mod explore;
 pub mod generate;
 
-mod limits;
-
 use core::error::Error;
 use std::process::ExitCode;
-
-pub use limits::{seconds, threads};
 
 /// The result of a command: how the program ends, or why it could not do what was requested.
 pub type Result<T = ExitCode> = core::result::Result<T, Box<dyn Error>>;

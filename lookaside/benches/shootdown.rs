@@ -2,7 +2,7 @@
 //! and two protocols of other kernels.
 //!
 //! An interrupt is a store to a line that the target polls, the same for all, and an invalidation is a store: so what
-//! differs is the protocol. The ways take turns, many times in one run, and what is printed is the median of each and of its
+//! differs is the protocol. The protocols take turns, many times in one run. Printed are the median time of each and of its
 //! ratio to the bare flag in the same turn, with the quartiles. (`criterion` measures one after the other, and a busy
 //! machine changes in between.)
 
@@ -26,7 +26,7 @@ use lookaside::{
 use lookaside_testkit::{COSTS, Hardware, TestMmu};
 use peers::{Flag, Flags, Interrupt, Queue, Shootdown, invalidate};
 
-/// How often the ways take turns, and how many shootdowns a turn is.
+/// How often the protocols take turns, and how many shootdowns a turn is.
 const TURNS: usize = 101;
 const SHOOTDOWNS: u32 = 2000;
 
@@ -147,7 +147,7 @@ where
 }
 
 /// Nanoseconds for each shootdown, in one turn.
-fn turn(way: &dyn Shootdown, cores: [CoreId; 2]) -> Result<f64, &'static str> {
+fn turn(protocol: &dyn Shootdown, cores: [CoreId; 2]) -> Result<f64, &'static str> {
     let (ready, over) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let target = scope.spawn(|| {
@@ -155,8 +155,8 @@ fn turn(way: &dyn Shootdown, cores: [CoreId; 2]) -> Result<f64, &'static str> {
             let pinned = pin(cores[1]);
             ready.store(true, Ordering::Release);
             while !over.load(Ordering::Relaxed) {
-                if way.interrupt().take() {
-                    way.handle();
+                if protocol.interrupt().take() {
+                    protocol.handle();
                 } else {
                     core::hint::spin_loop();
                 }
@@ -169,11 +169,11 @@ fn turn(way: &dyn Shootdown, cores: [CoreId; 2]) -> Result<f64, &'static str> {
             std::thread::yield_now();
         }
         for page in 0..SHOOTDOWNS / 10 {
-            way.shoot(u64::from(page) << 12);
+            protocol.shoot(u64::from(page) << 12);
         }
         let began = Instant::now();
         for page in 0..SHOOTDOWNS {
-            way.shoot(u64::from(page) << 12);
+            protocol.shoot(u64::from(page) << 12);
         }
         let spent = began.elapsed();
         over.store(true, Ordering::Relaxed);
@@ -207,24 +207,24 @@ fn main() -> Result<(), Box<dyn Error>> {
         (PerCpuAsids::<6>::new(), GlobalAsids::new(&Host::default(), config, words)?);
     let (per_cpu, global) = (Lookaside::new(per_cpu)?, Lookaside::new(global)?);
     let (flag, queue, flags) = (Flag::default(), Queue::new(), Flags::new());
-    let ways: [(&str, &dyn Shootdown); 5] = [
+    let protocols: [(&str, &dyn Shootdown); 5] = [
         ("a bare flag and its answer", &flag),
         ("flags of completion, one lock (FreeBSD, 2016)", &flags),
         ("queues of calls, generations (Linux)", &queue),
         ("the library, per-CPU ASIDs", &per_cpu),
         ("the library, global ASIDs", &global),
     ];
-    let mut times = ways.map(|_| Vec::new());
+    let mut times = protocols.map(|_| Vec::new());
     for _ in 0..TURNS {
-        for ((_, way), times) in ways.iter().zip(&mut times) {
-            times.push(turn(*way, [first, second])?);
+        for ((_, protocol), times) in protocols.iter().zip(&mut times) {
+            times.push(turn(*protocol, [first, second])?);
         }
     }
     println!(
         "{TURNS} turns of {SHOOTDOWNS} shootdowns, cores {} and {}; medians (quartiles)",
         first.id, second.id
     );
-    for ((name, _), own) in ways.iter().zip(&times) {
+    for ((name, _), own) in protocols.iter().zip(&times) {
         let [low, time, high] = quartiles(own.clone());
         let ratios = own.iter().zip(&times[0]).map(|(own, flag)| own / flag).collect();
         let [least, ratio, most] = quartiles(ratios);

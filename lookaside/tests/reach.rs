@@ -13,7 +13,8 @@ use lookaside::{
 use support::{
     Fake, Op,
     machine::{
-        Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch, this_cpu,
+        ByEpochs, Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch,
+        this_cpu,
     },
     on,
 };
@@ -382,13 +383,19 @@ fn local_01_after_a_migration_mprotect_asks_nobody() {
 
 // ---- Tables, where walks outlive tags
 
-#[test]
-fn local_08_freeing_a_table_is_broadcast_to_those_who_left_and_becomes_local() {
+/// A space that this CPU runs, and that another one has left.
+fn left_by_another() -> (ByEpochs, AddressSpace<Fake>) {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
     let a = space(tlb, 1);
     let _ = switch(tlb, OTHER, &a);
     park(tlb, OTHER);
     let _ = switch(tlb, 0, &a);
+    (tlb, a)
+}
+
+#[test]
+fn local_08_freeing_a_table_is_broadcast_to_those_who_left_and_becomes_local() {
+    let (tlb, a) = left_by_another();
     let tag = tag(tlb, 0);
     // What a broadcast costs is 1000, and what the tag holds is worth 3000: the third takes it.
     let table = || {
@@ -413,11 +420,7 @@ fn local_08_freeing_a_table_is_broadcast_to_those_who_left_and_becomes_local() {
 #[test]
 fn local_08_a_broadcast_that_takes_the_whole_tag_anyway_makes_everyone_leave_at_once() {
     for what in [What::Table, What::AddressSpace] {
-        let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
-        let a = space(tlb, 1);
-        let _ = switch(tlb, OTHER, &a);
-        park(tlb, OTHER);
-        let _ = switch(tlb, 0, &a);
+        let (tlb, a) = left_by_another();
         let tag = tag(tlb, 0);
         let everywhere = (vec![(0, Op::FlushTagEverywhere(tag))], (Outcome::Broadcast, 0));
         assert_eq!(story(tlb, 0, &a, what), everywhere, "{what:?}");
@@ -429,11 +432,7 @@ fn local_08_a_broadcast_that_takes_the_whole_tag_anyway_makes_everyone_leave_at_
 
 #[test]
 fn local_08_a_page_after_which_others_are_absent_does_not_make_the_next_table_local() {
-    let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
-    let a = space(tlb, 1);
-    let _ = switch(tlb, OTHER, &a);
-    park(tlb, OTHER);
-    let _ = switch(tlb, 0, &a);
+    let (tlb, a) = left_by_another();
     assert_eq!(story(tlb, 0, &a, What::Page).1, (Outcome::Local, 0));
     assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent);
     // It is absent, and still holds what it held: it was only spared.

@@ -1,13 +1,16 @@
 //! Text for a terminal, and names typed at one.
 //!
 //! [`plain`] escapes the control characters in text from files and processes; [`grid`] formats tables; [`names`]
-//! suggests the nearest name for one that does not exist; [`say!`] prints; [`Refused`] is an error in one sentence.
+//! suggests the nearest name for one that does not exist; [`say!`] prints; [`seconds`] and
+//! [`threads`] read limits of a run; [`Refused`] is an error in one sentence.
 
 pub mod grid;
+mod limits;
 pub mod names;
 pub mod plain;
 mod refused;
 mod say;
 
+pub use limits::{seconds, threads};
 pub use refused::Refused;
 pub use say::{Stdout, print};

@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "PROTOCOL")]
     protocols: Vec<String>,
     /// Stop after this many seconds. Default: 60, unless another limit is given.
-    #[arg(long, value_name = "SECONDS", value_parser = lookaside_explorer::seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = lookaside_terminal::seconds)]
     budget: Option<Duration>,
     /// Stop after this many steps, which the scenarios share equally.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "I/N", default_value = "0/1")]
     shard: Shard,
     /// Number of threads. Default: the number of processors.
-    #[arg(long, value_name = "N", value_parser = lookaside_explorer::threads)]
+    #[arg(long, value_name = "N", value_parser = lookaside_terminal::threads)]
     threads: Option<NonZero<usize>>,
     /// Also judge the protocols of other systems (`lookaside zoo`).
     #[arg(long)]

@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 4)]
     ops: usize,
     /// Stop after this many seconds and report how far the comparison came. Default: no limit.
-    #[arg(long, value_name = "SECONDS", value_parser = lookaside_explorer::seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = lookaside_terminal::seconds)]
     budget: Option<Duration>,
     /// Instead of all programs, compare this many random ones of each architecture, of all lengths.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "I/N", default_value = "0/1")]
     shard: Shard,
     /// Number of threads. Default: the number of processors.
-    #[arg(long, value_name = "N", value_parser = lookaside_explorer::threads)]
+    #[arg(long, value_name = "N", value_parser = lookaside_terminal::threads)]
     threads: Option<NonZero<usize>>,
     /// Output format.
     #[arg(long, value_enum, default_value = "table")]

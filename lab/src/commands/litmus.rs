@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     strict: bool,
     /// Stop all tests after this many seconds. Unfinished tests are named.
-    #[arg(long, value_name = "SECONDS", value_parser = lookaside_explorer::seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = lookaside_terminal::seconds)]
     budget: Option<Duration>,
     /// Memory for the states of one test, in MiB. A test that needs more is left unfinished.
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]

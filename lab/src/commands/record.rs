@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "command")]
     system: bool,
     /// Record for this many seconds. Without it until the recorded processes end, or until Ctrl-C.
-    #[arg(long, value_name = "SECONDS", alias = "seconds", value_parser = seconds, conflicts_with = "command")]
+    #[arg(long, value_name = "SECONDS", alias = "seconds", value_parser = lookaside_terminal::seconds, conflicts_with = "command")]
     duration: Option<Duration>,
     /// Also keep the events and names of other processes.
     #[arg(long)]
@@ -214,15 +214,6 @@ fn told(status: ExitStatus) -> ExitCode {
 
 fn status_code(code: i32) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
-}
-
-/// A time in seconds, as an argument.
-pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    // A clock can be 31 years ahead.
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("a time is a number of seconds above 0, and at most 1e9".to_owned()),
-    }
 }
 
 /// The name of a file for a recording of this subject.

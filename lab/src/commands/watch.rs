@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9464", value_parser = address)]
     prometheus: SocketAddr,
     /// Watch for this many seconds. Without it until Ctrl-C.
-    #[arg(long, value_name = "SECONDS", value_parser = super::record::seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = lookaside_terminal::seconds)]
     duration: Option<Duration>,
     /// The buffer of each CPU in KiB. Default: as for `record`.
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(64..))]

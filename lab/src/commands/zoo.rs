@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
     /// Stop exploring a protocol, or its repaired variant, after this many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = lookaside_explorer::seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = lookaside_terminal::seconds)]
     budget: Option<Duration>,
     /// Replay this schedule, as the verdict of a protocol prints it.
     #[arg(long, value_name = "v1:...", conflicts_with = "budget")]

@@ -1,4 +1,4 @@
-//! Shootdowns as others do them, to compare with: a bare flag, a queue of calls, and flags of completion under one lock.
+//! Shootdown protocols to compare with: a bare flag, a queue of calls, and flags of completion under one lock.
 //! Written from descriptions.
 
 use core::{
@@ -27,7 +27,7 @@ impl Interrupt {
     /// Whether an interrupt has arrived, which is taken.
     #[inline]
     pub(crate) fn take(&self) -> bool {
-        // The line is not released after the handler has looked for requests: an interrupt that comes then would be lost.
+        // One operation: a store that another CPU sees after the handler has read its requests would erase the next interrupt.
         self.0.0.load(Ordering::Relaxed) && self.0.0.swap(false, Ordering::SeqCst)
     }
 }
@@ -38,7 +38,7 @@ pub(crate) fn invalidate(page: u64) {
     black_box(page);
 }
 
-/// One way in which a CPU asks another to flush a page of a space that both run.
+/// A protocol by which a CPU has a page of a space flushed that another CPU runs as well.
 pub(crate) trait Shootdown: Sync {
     /// On the initiator: returns when no CPU holds the page.
     fn shoot(&self, page: u64);
