@@ -8,7 +8,8 @@ use core::{
 };
 
 use lookaside::{
-    AddressSpace, CurrentCpu, Gather, KernelGather, Platform as _, VaRange, flush::PendingFlush,
+    AddressSpace, CurrentCpu, Gather, KernelGather, Platform as _, Tlb, VaRange,
+    flush::PendingFlush,
 };
 
 use crate::{
@@ -157,13 +158,13 @@ fn flush_gathered<I: Instance>(
 /// That of [`Wait::keep`].
 #[inline(never)] // As above.
 unsafe fn begin_flush<I: Instance>(
-    this_cpu: &This<I>,
+    tlb: &'static Tlb<'static, I::Platform, I::Tags>,
     space: &'static AddressSpace<I::Platform>,
     ranges: Ranges,
     wait: *mut Wait<I>,
 ) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { Wait::keep(wait, this_cpu.begin_flush(gathered(space, ranges))) }
+    unsafe { Wait::keep(wait, tlb.begin_flush(&(), gathered(space, ranges))) }
 }
 
 impl<I: Instance> Machine<I> {
@@ -179,7 +180,7 @@ impl<I: Instance> Machine<I> {
         match ranges? {
             ranges if later => {
                 // SAFETY: the place was just looked at, and it is the caller's.
-                return Ok(unsafe { begin_flush::<I>(&this_cpu, space, ranges, wait) });
+                return Ok(unsafe { begin_flush::<I>(self.tlb(), space, ranges, wait) });
             }
             // Nothing in C relies on entries that others have cleared, so that no gather has to be counted.
             Ranges::Some(range, Kind::Pages) => this_cpu.flush_range(space, range),
@@ -204,7 +205,7 @@ impl<I: Instance> Machine<I> {
             return Ok(0);
         }
         // SAFETY: the place was just looked at, and it is the caller's.
-        Ok(unsafe { Wait::keep(wait, this_cpu.begin_flush_kernel(gather)) })
+        Ok(unsafe { Wait::keep(wait, self.tlb().begin_flush_kernel(&(), gather)) })
     }
 
     pub(crate) unsafe fn wait_or_refuse(&'static self, wait: *mut Wait<I>) -> Reply {

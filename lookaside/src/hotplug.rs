@@ -83,7 +83,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.cpu.nmi_uaccess_reset();
         self.cpu.set_foreign_root(false);
         // Whatever the register named until now, and whatever the ASID allocator has recorded of it.
-        self.strategy().park_register();
+        self.for_allocator().park_register();
         let _ = self.park();
         // A CPU that changes the kernel's tables sends a request to this one from here on, or has changed them
         // before.

@@ -27,8 +27,8 @@ pub use crate::{
 ///   the same time, and does not change while the caller keeps interrupts off.
 /// * A value of [`Self::IrqsOff`] exists only while interrupts are off on the CPU that holds it. It does not
 ///   leave that CPU, so it is neither `Send` nor `Sync` where a thread can move.
-/// * Each CPU calls [`crate::Tlb::online`] when it comes up, before anything else of this library, and what it
-///   says of its features is true. If that fails, the CPU calls nothing else and runs no space. The same holds
+/// * Each CPU succeeds in [`crate::Tlb::online`] of a [`crate::Tlb`] when it comes up, before it calls anything else of
+///   that one, and what it says of its features is true. If that fails, the CPU calls nothing else and runs no space. The same holds
 ///   after [`crate::CurrentCpu::offline`]; in between the CPU touches no kernel address that may be unmapped.
 /// * [`Self::Word`] behaves as [`core::sync::atomic::AtomicU64`] does.
 /// * [`Self::mmu`] acts on the CPU that executes the call, and orders page walks as the
@@ -112,7 +112,8 @@ pub unsafe trait Platform {
     }
 
     /// Sends an IPI to every CPU in `targets`, which does not contain the caller, and does not wait. The handler
-    /// calls [`crate::CurrentCpu::handle_ipi`].
+    /// calls [`crate::CurrentCpu::handle_ipi`]. A target may just have gone offline, and then needs none; the others must
+    /// get theirs all the same.
     fn send_ipi(&self, targets: Targets);
 
     /// Lets time pass in a loop that waits for another CPU: [`core::hint::spin_loop`], unless a hypervisor can do better.
@@ -128,7 +129,8 @@ pub unsafe trait Platform {
     }
 
     /// Called at growing intervals by a CPU that waits for another one to acknowledge a flush. The place to print
-    /// a warning, to dump the state of the target, or to panic. If it returns, the wait goes on.
+    /// a warning, to dump the state of the target, or to panic. If it returns, the wait goes on. It is not called in
+    /// waits for the library's own locks, whose holders wait for nobody.
     fn stuck(&self, wait: &Stuck) {
         let _ = wait;
     }
@@ -148,8 +150,8 @@ pub struct Stuck {
     pub waiting: CpuId,
     /// The CPU that has not acknowledged.
     pub target: CpuId,
-    /// The request that was posted to the target, and the last one that it has acknowledged, in the
-    /// target's own count.
+    /// What the target must reach, and in [`Self::acknowledged`] what it has reached: numbers of its queue, numbers of
+    /// requests to all CPUs, or generations of the space, where 0 says that the CPU is switching.
     pub posted: u64,
     /// See `posted`.
     pub acknowledged: u64,

@@ -40,7 +40,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
             // The tables are freed, and CPUs may hold walks of them under tags of their own.
             self.flush_everything(space);
         }
-        let released = T::release(&self.strategy(), space);
+        let released = T::release(&self.for_allocator(), space);
         space.residents().clear();
         released
     }

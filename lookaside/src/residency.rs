@@ -94,14 +94,14 @@ impl<'a, W: Word> Residents<'a, W> {
         })
     }
 
-    /// Whether a CPU that is switching in is present.
+    /// Whether the CPU whose Present bit is this one, and which is switching in, is present.
     #[inline]
-    pub(crate) fn is_present(&self, cpu: CpuId) -> bool {
-        let (index, place) = place(cpu);
+    pub(crate) fn is_present(&self, bit: PresentBit) -> bool {
         // ORDER O-PRESENT (pairs with O-MARK-STALE, F-GENERATION): this CPU has published that it is
         // switching in before it reads its residency. Either an initiator that clears the bit sees the
         // former, or this load sees the bit clear.
-        self.words[index].load(Ordering::SeqCst) as u32 >> place & 1 != 0
+        let word = self.words.get(bit.word as usize);
+        word.is_some_and(|word| word.load(Ordering::SeqCst) & u64::from(bit.mask) != 0)
     }
 
     /// Whether every CPU but this one is absent.
@@ -239,6 +239,20 @@ impl Word32 {
     }
 }
 
+/// Where the words of every space have the Present bit of one CPU, which asks for it at each switch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PresentBit {
+    word: u32,
+    mask: u32,
+}
+
+impl PresentBit {
+    pub(crate) const fn of(cpu: CpuId) -> Self {
+        let (word, place) = place(cpu);
+        Self { word: word as u32, mask: 1 << place }
+    }
+}
+
 /// The word that has the bits of a CPU, and their place in either half of it.
 #[inline]
 const fn place(cpu: CpuId) -> (usize, u32) {
@@ -265,7 +279,7 @@ mod tests {
         let residents = Residents::new(&words, 70).unwrap();
         for cpu in [CpuId(31), CpuId(32), CpuId(69)] {
             assert_eq!(residents.mark_present(cpu), Residency::Absent);
-            assert!(residents.is_present(cpu));
+            assert!(residents.is_present(PresentBit::of(cpu)));
         }
         let all: Vec<_> = residents.iter().collect();
         assert_eq!(all, [CpuId(31), CpuId(32), CpuId(69)]);

@@ -145,7 +145,7 @@ impl<P: Platform> AddressSpace<P> {
     ///
     /// # Safety
     ///
-    /// Nobody but the strategy writes it.
+    /// Only the ASID allocator writes it.
     #[must_use]
     pub const unsafe fn tag_word(&self) -> &P::Word {
         &self.cookie
@@ -280,7 +280,7 @@ impl<P: Platform> AddressSpace<P> {
     /// [`Self::unfinished_flushes`] knows.
     #[inline]
     pub(crate) fn is_unfinished(&self) -> bool {
-        // Relaxed: a CPU that has seen what the gather changed sees this word as well, and no other need.
+        // Relaxed: only a CPU that has seen the entries which the gather cleared needs this word, and it then sees it.
         self.unfinished.load(Ordering::Relaxed) & UNFINISHED == Unfinished::Dropped as u64
     }
 

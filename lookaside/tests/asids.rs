@@ -260,7 +260,7 @@ fn story<T: Strategy>(
     story.step("in two steps", |tlb| {
         let mut gather = Gather::new(&a);
         What::Range.tell(&mut gather);
-        this_cpu(tlb).begin_flush(gather).wait().flags
+        tlb.begin_flush(&(), gather).wait().flags
     });
     story.step("batch", |tlb| {
         let mut batch = Batch::new(tlb, words(1)).unwrap();

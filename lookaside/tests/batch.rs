@@ -99,6 +99,36 @@ fn local_09_a_batch_that_broadcasts_waits_once() {
 }
 
 #[test]
+fn each_way_out_waits_for_broadcasts_that_the_outgoing_thread_has_begun_and_for_no_others() {
+    let ways: [fn(Machine<_>, [&AddressSpace<Fake>; 2]); 4] = [
+        |tlb, [_, next]| assert!(switch(tlb, 0, next).root_changed()),
+        |tlb, [same, _]| assert!(!switch(tlb, 0, same).root_changed()),
+        |tlb, _| on(0, || this_cpu(tlb).lazy()),
+        |tlb, _| assert!(on(0, || this_cpu(tlb).park()).root_changed()),
+    ];
+    let waits = |tlb: Machine<_>| {
+        let log = tlb.platform().log(0);
+        log.iter().filter(|op| **op == Op::CompleteEverywhere).count()
+    };
+    for leave in ways {
+        let tlb = epochs(2, Fake::new(2, 16));
+        let (a, b) = (space(tlb, 1), space(tlb, 2));
+        for cpu in [1, 0] {
+            let _ = switch(tlb, cpu, &a);
+        }
+        let mut batch = batch(tlb);
+        defer(tlb, 0, &a, &mut batch, What::Page);
+        tlb.platform().forget_logs();
+        leave(tlb, [&a, &b]);
+        assert_eq!(waits(tlb), 1);
+        let _ = switch(tlb, 0, &b);
+        let _ = switch(tlb, 0, &a);
+        assert_eq!(waits(tlb), 0, "there is nothing more to wait for");
+        let _ = complete(tlb, 1, batch);
+    }
+}
+
+#[test]
 fn local_09_a_batch_publishes_its_changes_before_it_looks_who_runs_the_space() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);

@@ -46,6 +46,26 @@ impl Extend<&'static str> for Freed {
 }
 
 #[test]
+fn a_table_that_is_held_without_a_range_is_flushed_with_everything() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 1, &a);
+        let mut gather = Gather::holding(&a, Freed::default());
+        gather.hold_table("last level");
+        tlb.platform().forget_logs();
+        assert_eq!(this_cpu(tlb).flush(gather).frames.tables, ["last level"]);
+        assert_ne!(tlb.platform().acts(), [], "a CPU walks it");
+        let mut gather = KernelGather::holding(tlb, Freed::default());
+        gather.hold_table("kernel");
+        tlb.platform().forget_logs();
+        assert_eq!(this_cpu(tlb).flush_kernel(gather).frames.tables, ["kernel"]);
+        assert_ne!(tlb.platform().acts(), [], "every CPU walks it");
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+#[test]
 fn a_flush_hands_back_what_was_held_and_what_was_in_the_container() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);

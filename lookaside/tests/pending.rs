@@ -33,7 +33,7 @@ fn begin<T: Strategy, F>(
         let mut gather = Gather::holding(space, Vec::new());
         gather.revoke(pages(address, 1));
         gather.hold_page(frame);
-        this_cpu(tlb).begin_flush(gather)
+        tlb.begin_flush(&(), gather)
     })
 }
 
@@ -69,9 +69,9 @@ fn a_begun_flush_without_targets_is_complete() {
     let mut pending = begin(tlb, a, 0x5000, 7);
     assert!(pending.is_complete());
     assert_eq!(pending.wait().frames, [7]);
-    assert_eq!(this_cpu(tlb).begin_flush(Gather::new(a)).wait().frames, ());
+    assert_eq!(tlb.begin_flush(&(), Gather::new(a)).wait().frames, ());
     let nothing = KernelGather::new(tlb);
-    assert_eq!(this_cpu(tlb).begin_flush_kernel(nothing).wait().frames, ());
+    assert_eq!(tlb.begin_flush_kernel(&(), nothing).wait().frames, ());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn kernel_addresses_are_flushed_in_two_steps_too() {
     let mut gather = KernelGather::holding(tlb, Vec::new());
     gather.revoke(pages(KERNEL, 1));
     gather.hold_page("stack");
-    let mut pending = on(0, || this_cpu(tlb).begin_flush_kernel(gather));
+    let mut pending = on(0, || tlb.begin_flush_kernel(&(), gather));
     for cpu in 1..4 {
         assert!(!pending.is_complete(), "CPU {cpu} has not acknowledged");
         handle(tlb, cpu);

@@ -1,6 +1,6 @@
 //! A space that CPUs 0 and 2 of three run. A page and a table are taken out; the wait is on another CPU.
 
-use lookaside_adapters_machine::{Forget, machine, on, pages, space_on, this_cpu, told};
+use lookaside_adapters_machine::{Forget, irqs_off, machine, on, pages, space_on, told};
 use lookaside_ostd::{TlbFlushOp, TlbFlusher};
 
 pub(crate) fn main() -> Result<(), Box<dyn core::error::Error>> {
@@ -13,7 +13,7 @@ pub(crate) fn main() -> Result<(), Box<dyn core::error::Error>> {
     flusher.issue_tlb_flush_with_table(TlbFlushOp::for_range(0x60_0000..0x80_0000), "the table");
     assert_eq!(told(tlb), [], "issued, not dispatched");
 
-    let dispatched = flusher.dispatch_tlb_flush(&this_cpu(tlb));
+    let dispatched = flusher.dispatch_tlb_flush(tlb, &irqs_off());
     // The thread is moved to another CPU meanwhile.
     let freed = on(1, || dispatched.sync_tlb_flush()).frames;
 

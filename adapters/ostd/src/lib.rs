@@ -5,7 +5,7 @@
 use core::ops::Range;
 
 use lookaside::{
-    AddressSpace, CurrentCpu, Gather, KernelGather, Platform, Tlb, VaRange,
+    AddressSpace, Gather, KernelGather, Platform, Tlb, VaRange,
     flush::{Flushed, PendingFlush},
     tags::{Asids, Tags},
 };
@@ -79,9 +79,10 @@ impl<'g, P: Platform, F> TlbFlusher<Gather<'g, P, F>> {
     #[track_caller]
     pub fn dispatch_tlb_flush<'t, T: Tags<P>>(
         self,
-        this_cpu: &CurrentCpu<'t, P, T>,
+        tlb: &'t Tlb<'_, P, T>,
+        irqs_off: &P::IrqsOff,
     ) -> Dispatched<'g, 't, P, F, T> {
-        Dispatched(this_cpu.begin_flush(self.changes))
+        Dispatched(tlb.begin_flush(irqs_off, self.changes))
     }
 }
 
@@ -99,9 +100,10 @@ impl<F> TlbFlusher<KernelGather<F>> {
     #[track_caller]
     pub fn dispatch_tlb_flush<'t, P: Platform, T: Tags<P>>(
         self,
-        this_cpu: &CurrentCpu<'t, P, T>,
+        tlb: &'t Tlb<'_, P, T>,
+        irqs_off: &P::IrqsOff,
     ) -> Dispatched<'static, 't, P, F, T> {
-        Dispatched(this_cpu.begin_flush_kernel(self.changes))
+        Dispatched(tlb.begin_flush_kernel(irqs_off, self.changes))
     }
 }
 

@@ -4,7 +4,7 @@
 mod example;
 
 use lookaside::{AddressSpace, Tlb};
-use lookaside_adapters_machine::{Forget, Machine, machine, pages, space_on, this_cpu, told};
+use lookaside_adapters_machine::{Forget, Machine, irqs_off, machine, pages, space_on, told};
 use lookaside_ostd::{TlbFlushOp, TlbFlusher};
 
 fn one_space() -> (&'static Tlb<'static, Machine>, &'static AddressSpace<Machine>) {
@@ -18,7 +18,7 @@ fn told_by(op: TlbFlushOp) -> Vec<Forget> {
     let (tlb, space) = one_space();
     let mut flusher = TlbFlusher::new(space, ());
     flusher.issue_tlb_flush(op);
-    let _ = flusher.dispatch_tlb_flush(&this_cpu(tlb)).sync_tlb_flush();
+    let _ = flusher.dispatch_tlb_flush(tlb, &irqs_off()).sync_tlb_flush();
     told(tlb).into_iter().filter(|&(cpu, _)| cpu == 1).map(|(_, forget)| forget).collect()
 }
 
@@ -66,7 +66,7 @@ fn a_flusher_that_is_dropped_is_made_up_for() {
     assert_eq!(std::rc::Rc::strong_count(&frame), 2, "it is leaked, not freed");
     let mut flusher = TlbFlusher::new(space, ());
     flusher.issue_tlb_flush(TlbFlushOp::for_single(0x50_0000));
-    let _ = flusher.dispatch_tlb_flush(&this_cpu(tlb)).sync_tlb_flush();
+    let _ = flusher.dispatch_tlb_flush(tlb, &irqs_off()).sync_tlb_flush();
     assert_eq!(told(tlb), [0, 1].map(|cpu| (cpu, Forget::Everything)));
 }
 
@@ -75,7 +75,7 @@ fn a_table_of_everything_is_held() {
     let (tlb, space) = one_space();
     let mut flusher = TlbFlusher::new(space, Vec::new());
     flusher.issue_tlb_flush_with_table(TlbFlushOp::for_all(), 7);
-    assert_eq!(flusher.dispatch_tlb_flush(&this_cpu(tlb)).sync_tlb_flush().frames, [7]);
+    assert_eq!(flusher.dispatch_tlb_flush(tlb, &irqs_off()).sync_tlb_flush().frames, [7]);
     assert_eq!(told(tlb), [0, 1].map(|cpu| (cpu, Forget::Everything)));
 }
 
@@ -84,7 +84,7 @@ fn kernel_addresses_are_forgotten_by_every_cpu() {
     let (tlb, _) = one_space();
     let mut flusher = TlbFlusher::for_kernel(tlb, Vec::new());
     flusher.issue_tlb_flush_with(TlbFlushOp::for_single(usize::MAX), 7);
-    let freed = flusher.dispatch_tlb_flush(&this_cpu(tlb)).sync_tlb_flush().frames;
+    let freed = flusher.dispatch_tlb_flush(tlb, &irqs_off()).sync_tlb_flush().frames;
     assert_eq!(freed, [7]);
     let forget = Forget::Kernel(vec![pages(!0xfff, 1, 12).mixed()]);
     assert_eq!(told(tlb), [0, 1].map(|cpu| (cpu, forget.clone())));

@@ -10,7 +10,7 @@ use lookaside::{
     arch::{Held, Invalidation, Mmu, Scope, Sharing, Tag, Wait},
     platform::{CpuId, Ordering, Word},
     tags::{
-        FlushRanges, FlushRequest, FlushScope, Released, RootState, StrategyCpu, Switched, Tags,
+        AllocatorCpu, FlushRanges, FlushRequest, FlushScope, Released, RootState, Switched, Tags,
     },
 };
 
@@ -95,7 +95,7 @@ impl<W: Word> Locked<W> {
     /// The slow path, with the lock held: the tag, the flush, the active word.
     fn allocate<P: Platform<Word = W>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &AllocatorCpu<'_, P, Self>,
         word: &W,
         map: &mut Map,
     ) -> u64 {
@@ -154,7 +154,7 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         Ok(())
     }
 
-    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
+    fn switch_in(this_cpu: &AllocatorCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
         let held = if this_cpu.is_present(next) { Held::Keep } else { this_cpu.mark_present(next) };
         this_cpu.mmu().settle();
         let (this, cpu) = (this_cpu.tlb().tags(), this_cpu.cpu());
@@ -176,9 +176,9 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         if fast { Switched::Kept } else { Switched::Fresh }
     }
 
-    fn lazy(_: &StrategyCpu<'_, P, Self>) {}
+    fn lazy(_: &AllocatorCpu<'_, P, Self>) {}
 
-    fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched {
+    fn park(this_cpu: &AllocatorCpu<'_, P, Self>) -> Switched {
         this_cpu.park_register();
         Switched::Kept
     }
@@ -195,11 +195,11 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         u64::MAX
     }
 
-    fn catch_up_with(_: &StrategyCpu<'_, P, Self>, _: Option<CpuId>) -> u64 {
+    fn catch_up_with(_: &AllocatorCpu<'_, P, Self>, _: Option<CpuId>) -> u64 {
         0
     }
 
-    fn catch_up(_: &StrategyCpu<'_, P, Self>) -> u64 {
+    fn catch_up(_: &AllocatorCpu<'_, P, Self>) -> u64 {
         0
     }
 
@@ -227,7 +227,7 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         true
     }
 
-    fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest) -> bool {
+    fn flush_local(this_cpu: &AllocatorCpu<'_, P, Self>, request: &FlushRequest) -> bool {
         if let FlushScope::AddressSpace { context, .. } = request.scope {
             this_cpu.mmu().flush(
                 this_cpu.errata(),
@@ -238,17 +238,17 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         true
     }
 
-    fn flush_page(this_cpu: &StrategyCpu<'_, P, Self>, context: u64, _: u64, _: VaRange) {
+    fn flush_page(this_cpu: &AllocatorCpu<'_, P, Self>, context: u64, _: u64, _: VaRange) {
         let tag = Invalidation::Tag(Tag(context as u16));
         this_cpu.mmu().flush(this_cpu.errata(), tag, Scope::Local);
     }
 
-    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
+    fn flush_all_spaces(this_cpu: &AllocatorCpu<'_, P, Self>) {
         this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
     }
 
     fn flush_broadcast(
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &AllocatorCpu<'_, P, Self>,
         context: u64,
         _: &FlushRanges,
         _: Wait,
@@ -260,7 +260,7 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         );
     }
 
-    fn retag(_: &StrategyCpu<'_, P, Self>, _: &AddressSpace<P>, _: u64) -> bool {
+    fn retag(_: &AllocatorCpu<'_, P, Self>, _: &AddressSpace<P>, _: u64) -> bool {
         false
     }
 
@@ -272,9 +272,9 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         Held::Keep
     }
 
-    fn restore_root(_: &StrategyCpu<'_, P, Self>) {}
+    fn restore_root(_: &AllocatorCpu<'_, P, Self>) {}
 
-    fn release(_: &StrategyCpu<'_, P, Self>, _: &AddressSpace<P>) -> Released {
+    fn release(_: &AllocatorCpu<'_, P, Self>, _: &AddressSpace<P>) -> Released {
         Released::Later
     }
 }

@@ -173,9 +173,11 @@ pub struct Properties {
     /// was written (RISC-V, note in "Supervisor Memory-Management Fence Instruction"). Others never do (SDM vol.
     /// 3, 4.10.2.3; DDI 0487, D8.16).
     pub caches_absent: bool,
-    /// Whether [`Mmu::load`] with [`Held::Keep`], on a CPU without errata, is a few instructions that switches should
-    /// have inlined.
+    /// Whether switches may use [`Mmu::load_kept`], on CPUs without errata.
     pub loads_at_once: bool,
+    /// Whether several roots are loaded under [`Tag::RESERVED`], so that what is held under it is looked after by the loads
+    /// that replace it (RISC-V).
+    pub shares_reserved_tag: bool,
     /// What [`Mmu::load`] must be told when the CPU runs a space for the first time, and the tag is not known to
     /// be used up: [`Held::Keep`], unless the stores that built the tables are ordered before the walks by
     /// nothing but an invalidation (RISC-V).
@@ -206,6 +208,7 @@ impl Properties {
             faults_forget: false,
             caches_absent: false,
             loads_at_once: true,
+            shares_reserved_tag: false,
             first_load: Held::Keep,
             defers_user_flush: false,
             prefers_per_cpu_tags: false,
@@ -249,16 +252,16 @@ impl Errata {
 
 /// The translation hardware of the CPU that executes the call, for one regime of translation.
 ///
-/// The strategies of this crate are written against this trait, so that any of them runs on any
-/// architecture. Every method acts on the calling CPU unless its name says `everywhere`, and is
-/// called with interrupts off.
+/// The ASID allocators of this crate are written against this trait, so that any of them runs on any
+/// architecture. Every method acts on the calling CPU unless it takes [`Scope::Broadcast`] or begins or completes a
+/// broadcast, and is called with interrupts off.
 ///
 /// # Obligations of callers
 ///
 /// *Stores before tags.* The flushes take the tag as an argument, so the barrier inside them comes
 /// too late to order the caller's own load of it. Where another CPU may give the space a new tag
 /// meanwhile, the caller first makes its stores to the page tables visible, to page walks and to
-/// other CPUs, and loads the tag then: [`Self::settle`] does the one (Arm's `DSB`), a `SeqCst`
+/// other CPUs, and loads the tag then: [`Self::publish`] does the one (Arm's `DSB`), a `SeqCst`
 /// fence the other. Otherwise a CPU may load the space under the new tag and walk the old entry,
 /// and the flush goes to the old tag.
 ///
@@ -291,14 +294,14 @@ pub trait Mmu {
     /// [`Error::BadRoot`] otherwise.
     fn check_root(&self, root: Root) -> Result<(), Error>;
 
-    /// Waits until the invalidations that *this CPU* began are complete. Where that takes a barrier
-    /// which can also order page walks (Arm's `DSB`), later walks come after earlier stores. Nothing
-    /// else may be concluded from it: words that CPUs share are ordered by their own accesses.
+    /// Orders what this CPU has published and seen before the walks that follow, where that takes a barrier (Arm's
+    /// `DSB`): later walks come after earlier stores. Nothing else may be concluded from it: words that CPUs share are
+    /// ordered by their own accesses.
     ///
-    /// Every switch begins with it, also one that changes nothing: the outgoing thread may have
-    /// been pre-empted between an invalidation and the barrier that completes it, and the barrier
-    /// it executes on another CPU later completes nothing here (Arm: `DSB` waits only for the
-    /// invalidations of the CPU that executes it).
+    /// Every switch begins with it, also one that changes nothing. Where the barrier also waits for invalidations that
+    /// *this CPU* began (Arm), that is why, too: the outgoing thread may have been pre-empted between an invalidation
+    /// and its barrier, and the barrier it executes on another CPU later completes nothing here. Broadcasts that were
+    /// begun with [`Self::begin_broadcast`] need [`Self::complete_broadcast`].
     fn settle(&self);
 
     /// Makes the stores of this CPU to page tables visible to the walks of every CPU, and orders
@@ -324,24 +327,33 @@ pub trait Mmu {
     ///   this.
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing);
 
-    /// Names a foreign root for kernel code ([`crate::CurrentCpu::with_root`]), under a tag that no space
-    /// has, and drops what is held under it. [`Self::leave_foreign`] and then [`Self::load`] or
-    /// [`Self::park`] end that.
+    /// As [`Self::load`] with [`Held::Keep`] and [`Sharing::Private`], on a CPU without errata, under another tag than the
+    /// register names: what most switches do, and have inlined. It does what [`Self::settle`] does, too, before it writes
+    /// the register. Called only where [`Properties::loads_at_once`] says that it is a few instructions.
     ///
     /// # Safety
     ///
     /// * As for [`Self::load`].
-    /// * Both come before the CPU returns to user mode.
+    /// * `tag` is not the one that the register names, and neither is [`Tag::RESERVED`]; the register may name that
+    ///   unless [`Properties::shares_reserved_tag`].
+    #[inline]
+    unsafe fn load_kept(&self, root: Root, tag: Tag) {
+        self.settle();
+        // SAFETY: the caller promises it.
+        unsafe { self.load(Errata::NONE, root, tag, Held::Keep, Sharing::Private) };
+    }
+
+    /// Names a foreign root for kernel code ([`crate::CurrentCpu::with_root`]), under a tag that no space
+    /// has, and drops what is held under it. [`Self::load`] or [`Self::park`] ends that.
+    ///
+    /// # Safety
+    ///
+    /// * As for [`Self::load`].
+    /// * [`Self::load`] or [`Self::park`] comes before the CPU returns to user mode.
     unsafe fn load_foreign(&self, errata: Errata, root: Root) {
         let tag = foreign_tag(self.properties().tag_bits);
         // SAFETY: the caller promises it; nothing is kept under the tag.
         unsafe { self.load(errata, root, tag, Held::Drop, Sharing::Private) };
-    }
-
-    /// What comes before the load or park that ends a foreign root: nothing, unless [`Self::load`] leaves
-    /// to the trampoline what the register is to name, and relies on the kernel's root there.
-    fn leave_foreign(&self, errata: Errata) {
-        let _ = errata;
     }
 
     /// Names the reserved root, which maps nothing for user mode, under [`Tag::RESERVED`]. Returns
@@ -356,7 +368,7 @@ pub trait Mmu {
     fn flush(&self, errata: Errata, entries: Invalidation<'_>, scope: Scope);
 
     /// Begins to remove entries on every CPU. They are gone once the same CPU has called
-    /// [`Self::complete_broadcast`]; where `errata` is empty, [`Self::settle`] will do.
+    /// [`Self::complete_broadcast`].
     fn begin_broadcast(&self, errata: Errata, entries: Invalidation<'_>) {
         self.flush(errata, entries, Scope::Broadcast);
     }

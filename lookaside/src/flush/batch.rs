@@ -146,7 +146,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             let me = self.id().0.wrapping_sub(first);
             if me < 64 && group.mask & 1 << me != 0 {
                 group.mask &= !(1 << me);
-                T::flush_all_spaces(&self.strategy());
+                T::flush_all_spaces(&self.for_allocator());
                 outcome = Outcome::Local;
             }
             if group.mask != 0 {

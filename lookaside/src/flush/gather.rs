@@ -169,7 +169,7 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
     }
 
     /// Holds a page table back until the flush, which is then for walk caches, too. What it mapped is recorded by
-    /// [`Self::unlink_table`].
+    /// [`Self::unlink_table`]; if nothing is recorded, everything is flushed.
     #[inline]
     pub fn hold_table<T>(&mut self, table: T)
     where
@@ -216,6 +216,7 @@ impl<'g, P: Platform> Changes<'g, P> {
     /// What this gather has to flush: what its owner has recorded and, added to that by this call, what
     /// other gathers have not completed. `early`: its targets need only acknowledge.
     pub(super) fn ranges(&mut self, early: bool) -> &FlushRanges {
+        self.ranges.widen_if_unknown();
         let relies = !self.relied.is_none();
         if relies || self.ranges.is_everything() || self.space.is_unfinished() {
             self.add_ranges_of_others(early);
@@ -297,6 +298,7 @@ impl<'g, P: Platform> Changes<'g, P> {
 
 impl<P: Platform> Drop for Changes<'_, P> {
     fn drop(&mut self) {
+        self.ranges.widen_if_unknown();
         if !self.ranges.is_empty() {
             // CPUs that run the space are reached by the next flush; the others flush on switch-in.
             let _ = self.space.bump_generation();

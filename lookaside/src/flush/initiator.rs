@@ -157,7 +157,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
 
     #[inline]
     fn retag(&self) -> bool {
-        T::retag(&self.this_cpu.strategy(), self.space, self.context)
+        T::retag(&self.this_cpu.for_allocator(), self.space, self.context)
     }
 
     #[inline]
@@ -177,7 +177,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     /// switches in later finds none.
     #[inline]
     pub(super) fn flush_local(&self) -> bool {
-        T::flush_local(&self.this_cpu.strategy(), &self.request);
+        T::flush_local(&self.this_cpu.for_allocator(), &self.request);
         self.this_cpu.is_still_alone(self.space)
     }
 
@@ -267,7 +267,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         if self.this_cpu.stale_entries_do_harm(self.tables) && self.trim_all(runs_here) {
             return;
         }
-        T::flush_broadcast(&self.this_cpu.strategy(), self.context, self.request.ranges, wait);
+        T::flush_broadcast(&self.this_cpu.for_allocator(), self.context, self.request.ranges, wait);
     }
 
     /// Flushes everything on every CPU, because the former tags are not recorded. Needed at most once after
@@ -314,7 +314,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
             return false;
         }
         // They do not run the space, so entries that are removed now do not come back.
-        let (cpu, everything) = (self.this_cpu.strategy(), FlushRanges::everything());
+        let (cpu, everything) = (self.this_cpu.for_allocator(), FlushRanges::everything());
         T::flush_broadcast(&cpu, self.context, &everything, Wait::Now);
         for others in self.all_others(runs_here) {
             if others.mask != 0 {

@@ -76,6 +76,28 @@ impl<F> KernelGather<F> {
     }
 }
 
+impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
+    /// As [`Self::begin_flush`], for what was gathered of the kernel's addresses.
+    ///
+    /// # Panics
+    ///
+    /// If the gather is of another [`Tlb`].
+    #[track_caller]
+    pub fn begin_flush_kernel<'t, F>(
+        &'t self,
+        irqs_off: &P::IrqsOff,
+        gather: KernelGather<F>,
+    ) -> PendingFlush<'static, 't, P, T, F> {
+        let _ = irqs_off;
+        let KernelGather { tlb, mut ranges, held } = gather;
+        let this_cpu = &self.executing_cpu();
+        this_cpu.must_own(tlb);
+        let mut shootdown = Shootdown::new(this_cpu);
+        let outcome = this_cpu.start_on_all_online(&mut ranges, &mut shootdown);
+        PendingFlush::new(this_cpu, outcome, shootdown, None, held, Flags::default())
+    }
+}
+
 impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Flushes what was gathered from the TLB of every CPU that is online. A CPU that comes online later holds
     /// nothing.
@@ -85,38 +107,22 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// If the gather is of another [`Tlb`].
     #[track_caller]
     pub fn flush_kernel<F>(&self, gather: KernelGather<F>) -> Flushed<F> {
-        let KernelGather { tlb, ranges, held } = gather;
+        let KernelGather { tlb, mut ranges, held } = gather;
         self.must_own(tlb);
         let mut shootdown = Shootdown::new(self);
-        let outcome = self.start_on_all_online(&ranges, &mut shootdown);
+        let outcome = self.start_on_all_online(&mut ranges, &mut shootdown);
         let (targets, rounds) = shootdown.wait(self);
         self.observe(Event::Flushed { outcome, targets, rounds });
         Flushed { frames: held.into_frames(), flags: Flags::default() }
     }
 
-    /// As [`Self::begin_flush`], for what was gathered of the kernel's addresses.
-    ///
-    /// # Panics
-    ///
-    /// If the gather is of another [`Tlb`].
-    #[track_caller]
-    pub fn begin_flush_kernel<F>(
-        &self,
-        gather: KernelGather<F>,
-    ) -> PendingFlush<'static, 't, P, T, F> {
-        let KernelGather { tlb, ranges, held } = gather;
-        self.must_own(tlb);
-        let mut shootdown = Shootdown::new(self);
-        let outcome = self.start_on_all_online(&ranges, &mut shootdown);
-        PendingFlush::new(self, outcome, shootdown, None, held, Flags::default())
-    }
-
     /// Flushes on this CPU, and sends requests to all others that are online.
     fn start_on_all_online(
         &self,
-        ranges: &FlushRanges,
+        ranges: &mut FlushRanges,
         shootdown: &mut Shootdown<'t, P, T>,
     ) -> Outcome {
+        ranges.widen_if_unknown();
         if ranges.is_empty() {
             return Outcome::NoCpu;
         }

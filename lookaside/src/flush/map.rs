@@ -30,20 +30,20 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     pub fn map(&self, space: &AddressSpace<P>, range: VaRange) {
         self.must_own(space.tlb);
         self.mmu().publish();
-        T::mapped(&self.strategy(), space, range.pages());
+        T::mapped(&self.for_allocator(), space, range.pages());
         if self.mmu().properties().caches_absent {
             self.flush_here(space, range);
         }
     }
 
-    /// Makes new entries at kernel addresses usable by every CPU, when it returns. `range` had no valid entries
-    /// before; what was revoked there is flushed.
+    /// Makes new entries at kernel addresses usable: by this CPU when it returns, and by each CPU that learns of them from
+    /// this one. `range` had no valid entries before; what was revoked there is flushed.
     ///
     /// Where a TLB may remember that nothing was mapped, this is [`Self::flush_kernel`]: a kernel's access must not
     /// fault.
     ///
-    /// On Arm64 another CPU may have begun a walk for an access early, and faults, unless it has taken an exception or
-    /// executed an `ISB` since: its handler of kernel faults looks at the entry, and retries if that is valid (Linux
+    /// On Arm64 another CPU may have begun a walk for an access early, and faults once, unless it has taken an exception
+    /// or executed an `ISB` since: its handler of kernel faults looks at the entry, and retries if that is valid (Linux
     /// 42f91093b043).
     #[doc(alias = "flush_cache_vmap")]
     #[doc(alias = "pmap_qenter")]
@@ -53,7 +53,9 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             gather.revoke_mixed(range);
             let _ = self.flush_kernel(gather);
         } else {
-            self.mmu().publish();
+            // Not `publish`: on Arm64 a walk for the next access of this CPU comes after the stores only together with an
+            // `ISB` (F-ARM-SETTLE-SYNC).
+            self.mmu().settle();
         }
     }
 }

@@ -50,7 +50,7 @@ use crate::{
     platform::Platform,
     request::FlushRanges,
     space::{AddressSpace, Unfinished},
-    tlb::{CurrentCpu, Tags},
+    tlb::{CurrentCpu, Tags, Tlb},
 };
 
 /// What a flush did.
@@ -63,6 +63,43 @@ struct Done {
 impl Done {
     const fn by(outcome: Outcome) -> Self {
         Self { outcome, targets: 0, rounds: 0 }
+    }
+}
+
+impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
+    /// Begins [`CurrentCpu::flush`]: flushes on this CPU and sends the requests, but does not wait for the other CPUs.
+    /// [`PendingFlush::wait`] does, on any CPU, with interrupts on. So a preemptible kernel keeps interrupts off for as
+    /// long as it takes to send IPIs, and not for as long as the slowest target takes to answer. What it returns does not
+    /// borrow the guard, which is dropped before the wait.
+    ///
+    /// Until that flush is complete, other flushes from this CPU are still possible; but their targets, and those of this
+    /// one that have not answered yet, flush all that they hold.
+    ///
+    /// # Panics
+    ///
+    /// As [`CurrentCpu::flush`].
+    #[track_caller]
+    pub fn begin_flush<'g, 't, F>(
+        &'t self,
+        irqs_off: &P::IrqsOff,
+        mut gather: Gather<'g, P, F>,
+    ) -> PendingFlush<'g, 't, P, T, F> {
+        let _ = irqs_off;
+        let this_cpu = &self.executing_cpu();
+        this_cpu.must_own(gather.space().tlb);
+        let changes = &mut gather.changes;
+        let space = changes.space();
+        let ranges = changes.ranges(false);
+        let (mut outcome, mut shootdown) = (Outcome::NoCpu, Shootdown::new(this_cpu));
+        if !ranges.is_empty() {
+            let tables = ranges.change() == TableChange::FreedTables;
+            let start = |initiator: &Initiator<'_, 't, P, T>| initiator.start(&mut shootdown);
+            let started = this_cpu.flush_everywhere(space, ranges, (tables, false), start);
+            outcome = started.unwrap_or(outcome);
+        }
+        changes.flushed_by(outcome);
+        let Gather { changes, held, flags } = gather;
+        PendingFlush::new(this_cpu, outcome, shootdown, Some(changes), held, flags)
     }
 }
 
@@ -113,37 +150,6 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         let Gather { changes, held, flags } = gather;
         changes.end();
         Acknowledged { frames: held.into_frames(), flags }
-    }
-
-    /// Begins [`Self::flush`]: flushes on this CPU and sends the requests, but does not wait for the other CPUs.
-    /// [`PendingFlush::wait`] does, on any CPU, with interrupts on. So a preemptible kernel keeps interrupts off for as
-    /// long as it takes to send IPIs, and not for as long as the slowest target takes to answer.
-    ///
-    /// Until that flush is complete, other flushes from this CPU are still possible; but their targets, and those of this
-    /// one that have not answered yet, flush all that they hold.
-    ///
-    /// # Panics
-    ///
-    /// As [`Self::flush`].
-    #[track_caller]
-    pub fn begin_flush<'g, F>(
-        &self,
-        mut gather: Gather<'g, P, F>,
-    ) -> PendingFlush<'g, 't, P, T, F> {
-        self.must_own(gather.space().tlb);
-        let changes = &mut gather.changes;
-        let space = changes.space();
-        let ranges = changes.ranges(false);
-        let (mut outcome, mut shootdown) = (Outcome::NoCpu, Shootdown::new(self));
-        if !ranges.is_empty() {
-            let tables = ranges.change() == TableChange::FreedTables;
-            let start = |initiator: &Initiator<'_, 't, P, T>| initiator.start(&mut shootdown);
-            let started = self.flush_everywhere(space, ranges, (tables, false), start);
-            outcome = started.unwrap_or(outcome);
-        }
-        changes.flushed_by(outcome);
-        let Gather { changes, held, flags } = gather;
-        PendingFlush::new(self, outcome, shootdown, Some(changes), held, flags)
     }
 
     /// Flushes everything of a space from every CPU, walk caches too.

@@ -33,7 +33,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             );
         }
         // Nothing is cheaper than to remove one page, so that no costs are compared.
-        T::flush_page(&self.strategy(), context, generation, page);
+        T::flush_page(&self.for_allocator(), context, generation, page);
         if self.is_still_alone(space) {
             self.observe_flush(&Done::by(Outcome::Local));
         } else {

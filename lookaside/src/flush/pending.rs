@@ -14,7 +14,7 @@ use crate::{
     tlb::{CurrentCpu, Tags},
 };
 
-/// A flush that was begun ([`crate::CurrentCpu::begin_flush`], [`crate::CurrentCpu::begin_flush_kernel`]): this CPU has
+/// A flush that was begun ([`crate::Tlb::begin_flush`], [`crate::Tlb::begin_flush_kernel`]): this CPU has
 /// flushed, and the others have got their requests but may not have handled them yet.
 ///
 /// [`Self::wait`] hands the frames back when they have. Between the two the thread may be interrupted, preempted, and

@@ -292,7 +292,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         match queue.ipi_pending() {
             IpiPending::No => {}
             IpiPending::From(only) => {
-                let useful = T::catch_up_with(&self.strategy(), only.described_by());
+                let useful = T::catch_up_with(&self.for_allocator(), only.described_by());
                 // The word is cleared after the acknowledgement, so that the initiator need not wait for it.
                 if useful > 0 && queue.clear_pending_from(only) {
                     return self.record_served(useful, useful);
@@ -307,7 +307,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[inline(never)]
     fn catch_up(&self, useful: u64) {
         self.queue().clear_pending();
-        let useful = useful + T::catch_up(&self.strategy());
+        let useful = useful + T::catch_up(&self.for_allocator());
         self.record_served(useful.max(1), useful);
     }
 
@@ -379,14 +379,14 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     fn process(&self, received: &ReceivedRequest, requests: u64) -> u64 {
         let useful = match received.scope {
             FlushScope::AddressSpace { .. } => {
-                T::flush_local(&self.strategy(), &received.request())
+                T::flush_local(&self.for_allocator(), &received.request())
             }
             FlushScope::Kernel => {
                 received.ranges.flush_kernel(self.mmu(), self.errata());
                 true
             }
             FlushScope::EverySpace => {
-                T::flush_all_spaces(&self.strategy());
+                T::flush_all_spaces(&self.for_allocator());
                 true
             }
             FlushScope::Leave { root } => {

@@ -120,7 +120,7 @@ struct Request<W> {
     /// The latest number that this CPU has taken on the broadcast ring. No other CPU accesses it.
     own: W,
     /// How many flushes were begun here that are not complete, and whose targets may still read this request
-    /// ([`crate::CurrentCpu::begin_flush`]).
+    /// ([`crate::Tlb::begin_flush`]).
     pending: W,
     /// The physical address of the root that this CPU makes all CPUs leave, plus one, or 0. A target that cannot read
     /// the request reads this.

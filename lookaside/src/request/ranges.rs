@@ -137,6 +137,14 @@ impl FlushRanges {
         }
     }
 
+    /// Makes it everything, if a table is freed and nobody has said what it mapped.
+    #[inline]
+    pub(crate) fn widen_if_unknown(&mut self) {
+        if self.state == FREED_TABLES {
+            self.state |= EVERYTHING;
+        }
+    }
+
     /// Makes it everything.
     pub fn widen(&mut self) {
         self.state |= EVERYTHING;

@@ -18,7 +18,7 @@ use crate::{
     range::VaRange,
     request::{FlushRanges, FlushRequest},
     space::AddressSpace,
-    tlb::{AsidScope, Cpu, CurrentCpu, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
+    tlb::{AllocatorCpu, AsidScope, Cpu, CurrentCpu, Released, RootState, Switched, Tags, Tlb},
 };
 
 /// Configuration of [`Asids`].
@@ -157,8 +157,8 @@ macro_rules! chosen {
     };
 }
 
-/// Whether [`PerCpuAsids`] was chosen for hardware that prefers [`GlobalAsids`]. The common paths then leave it to
-/// `rare`, so that they save no registers for it; on other hardware the question is none.
+/// Whether [`PerCpuAsids`] was chosen for hardware that prefers [`GlobalAsids`]. Then `rare` has its paths, out of line:
+/// inlined, they would make every switch save registers. Always `false` where hardware prefers tags of each CPU's own.
 #[inline]
 fn is_rare<P: Platform, const SLOTS: usize>(
     this_cpu: &CurrentCpu<'_, P, Asids<'_, P, SLOTS>>,
@@ -169,13 +169,13 @@ fn is_rare<P: Platform, const SLOTS: usize>(
 /// Common paths of [`PerCpuAsids`], out of line.
 mod rare {
     use super::{
-        AddressSpace, FlushRequest, HasPerCpuAsids, PerCpuAsids, Platform, StrategyCpu, Switched,
+        AddressSpace, AllocatorCpu, FlushRequest, HasPerCpuAsids, PerCpuAsids, Platform, Switched,
         Tags, VaRange,
     };
 
     #[cold]
     pub(super) fn switch_in<P: Platform, T: HasPerCpuAsids<P, SLOTS>, const SLOTS: usize>(
-        this_cpu: StrategyCpu<'_, P, T>,
+        this_cpu: AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         <PerCpuAsids<SLOTS> as Tags<P, T>>::switch_in(&this_cpu, next)
@@ -184,7 +184,7 @@ mod rare {
     #[cold]
     #[inline(never)]
     pub(super) fn flush_page<P: Platform, T: HasPerCpuAsids<P, SLOTS>, const SLOTS: usize>(
-        this_cpu: StrategyCpu<'_, P, T>,
+        this_cpu: AllocatorCpu<'_, P, T>,
         (context, generation): (u64, u64),
         page: VaRange,
     ) {
@@ -193,7 +193,7 @@ mod rare {
 
     #[cold]
     pub(super) fn flush_local<P: Platform, T: HasPerCpuAsids<P, SLOTS>, const SLOTS: usize>(
-        this_cpu: StrategyCpu<'_, P, T>,
+        this_cpu: AllocatorCpu<'_, P, T>,
         request: &FlushRequest<'_>,
     ) -> bool {
         <PerCpuAsids<SLOTS> as Tags<P, T>>::flush_local(&this_cpu, request)
@@ -231,18 +231,18 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
     }
 
     #[inline]
-    fn switch_in(this_cpu: &StrategyCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
+    fn switch_in(this_cpu: &AllocatorCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
         if is_rare(this_cpu) {
             return rare::switch_in::<P, Self, SLOTS>(this_cpu.copied(), next);
         }
         chosen!(this_cpu.tlb, switch_in(this_cpu, next))
     }
 
-    fn lazy(this_cpu: &StrategyCpu<'_, P, Self>) {
+    fn lazy(this_cpu: &AllocatorCpu<'_, P, Self>) {
         chosen!(this_cpu.tlb, lazy(this_cpu))
     }
 
-    fn park(this_cpu: &StrategyCpu<'_, P, Self>) -> Switched {
+    fn park(this_cpu: &AllocatorCpu<'_, P, Self>) -> Switched {
         chosen!(this_cpu.tlb, park(this_cpu))
     }
 
@@ -260,11 +260,11 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         chosen!(tlb, local_generation(tlb, cpu, context, lazily))
     }
 
-    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, Self>, described_by: Option<CpuId>) -> u64 {
+    fn catch_up_with(this_cpu: &AllocatorCpu<'_, P, Self>, described_by: Option<CpuId>) -> u64 {
         chosen!(this_cpu.tlb, catch_up_with(this_cpu, described_by))
     }
 
-    fn catch_up(this_cpu: &StrategyCpu<'_, P, Self>) -> u64 {
+    fn catch_up(this_cpu: &AllocatorCpu<'_, P, Self>) -> u64 {
         chosen!(this_cpu.tlb, catch_up(this_cpu))
     }
 
@@ -304,7 +304,7 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
     }
 
     #[inline(always)] // As in `GlobalAsids`.
-    fn flush_local(this_cpu: &StrategyCpu<'_, P, Self>, request: &FlushRequest<'_>) -> bool {
+    fn flush_local(this_cpu: &AllocatorCpu<'_, P, Self>, request: &FlushRequest<'_>) -> bool {
         if is_rare(this_cpu) {
             return rare::flush_local::<P, Self, SLOTS>(this_cpu.copied(), &{ *request });
         }
@@ -312,13 +312,13 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
     }
 
     #[inline]
-    fn mapped(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>, pages: u64) {
+    fn mapped(this_cpu: &AllocatorCpu<'_, P, Self>, space: &AddressSpace<P>, pages: u64) {
         chosen!(this_cpu.tlb, mapped(this_cpu, space, pages));
     }
 
     #[inline]
     fn flush_page(
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &AllocatorCpu<'_, P, Self>,
         context: u64,
         generation: u64,
         page: VaRange,
@@ -330,12 +330,12 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         chosen!(this_cpu.tlb, flush_page(this_cpu, context, generation, page));
     }
 
-    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, Self>) {
+    fn flush_all_spaces(this_cpu: &AllocatorCpu<'_, P, Self>) {
         chosen!(this_cpu.tlb, flush_all_spaces(this_cpu))
     }
 
     fn flush_broadcast(
-        this_cpu: &StrategyCpu<'_, P, Self>,
+        this_cpu: &AllocatorCpu<'_, P, Self>,
         context: u64,
         ranges: &FlushRanges,
         wait: Wait,
@@ -343,7 +343,7 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         chosen!(this_cpu.tlb, flush_broadcast(this_cpu, context, ranges, wait))
     }
 
-    fn retag(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>, context: u64) -> bool {
+    fn retag(this_cpu: &AllocatorCpu<'_, P, Self>, space: &AddressSpace<P>, context: u64) -> bool {
         chosen!(this_cpu.tlb, retag(this_cpu, space, context))
     }
 
@@ -353,7 +353,7 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         <GlobalAsids<'_, P> as Tags<P>>::is_pinned(space)
     }
 
-    fn restore_root(this_cpu: &StrategyCpu<'_, P, Self>) {
+    fn restore_root(this_cpu: &AllocatorCpu<'_, P, Self>) {
         chosen!(this_cpu.tlb, restore_root(this_cpu))
     }
 
@@ -361,7 +361,7 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         chosen!(this_cpu.tlb, user_held(this_cpu))
     }
 
-    fn release(this_cpu: &StrategyCpu<'_, P, Self>, space: &AddressSpace<P>) -> Released {
+    fn release(this_cpu: &AllocatorCpu<'_, P, Self>, space: &AddressSpace<P>) -> Released {
         chosen!(this_cpu.tlb, release(this_cpu, space))
     }
 }

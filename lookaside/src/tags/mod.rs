@@ -11,7 +11,7 @@
 //!
 //! [`Tags`] is the interface between them and [`crate::CurrentCpu`]. The historical strategies with which
 //! measurements are compared implement it elsewhere. Only the library calls it: its methods take a
-//! [`StrategyCpu`], which only the library makes.
+//! [`AllocatorCpu`], which only the library makes.
 
 mod asids;
 mod global;
@@ -25,5 +25,5 @@ pub use self::{
 pub use crate::{
     request::{FlushRanges, FlushRequest, FlushScope},
     residency::{Residency, Residents},
-    tlb::{AsidScope, Released, RootState, StrategyCpu, Switched, Tags},
+    tlb::{AllocatorCpu, AsidScope, Released, RootState, Switched, Tags},
 };

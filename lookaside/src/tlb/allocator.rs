@@ -1,6 +1,6 @@
 //! The interface between the library and an ASID allocator.
 
-use super::{CurrentCpu, StrategyCpu, Tlb};
+use super::{AllocatorCpu, CurrentCpu, Tlb};
 use crate::{
     arch::{Held, Wait},
     error::Error,
@@ -82,7 +82,7 @@ impl core::str::FromStr for AsidScope {
 
 /// An ASID allocator.
 ///
-/// Every method that takes a [`CurrentCpu`] or a [`StrategyCpu`] runs on that CPU, with interrupts off.
+/// Every method that takes a [`CurrentCpu`] or a [`AllocatorCpu`] runs on that CPU, with interrupts off.
 ///
 /// `In` is the allocator of the [`Tlb`]: the implementer itself, unless it is a part of an allocator that chooses at
 /// run time, as [`crate::tags::Asids`] does. No method has a default: one that is not passed on does not compile.
@@ -120,15 +120,15 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
         cpus: &mut [crate::Cpu<P, In>],
     ) -> Result<Self::Choice, Error>;
 
-    /// Makes this CPU run `next`, and marks it present there ([`StrategyCpu::mark_present`]).
-    fn switch_in(this_cpu: &StrategyCpu<'_, P, In>, next: &AddressSpace<P>) -> Switched;
+    /// Makes this CPU run `next`, and marks it present there ([`AllocatorCpu::mark_present`]).
+    fn switch_in(this_cpu: &AllocatorCpu<'_, P, In>, next: &AddressSpace<P>) -> Switched;
 
     /// Enters lazy mode: this CPU uses no translations of user addresses, although its root register still
     /// names the space.
-    fn lazy(this_cpu: &StrategyCpu<'_, P, In>);
+    fn lazy(this_cpu: &AllocatorCpu<'_, P, In>);
 
     /// Makes this CPU run no space, with the reserved root.
-    fn park(this_cpu: &StrategyCpu<'_, P, In>) -> Switched;
+    fn park(this_cpu: &AllocatorCpu<'_, P, In>) -> Switched;
 
     /// Whether a space has the same tag on every CPU, so that a broadcast by tag means the same space
     /// everywhere. The answer never changes.
@@ -146,11 +146,11 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// Does the flush of the only initiator whose IPI is pending, if that is the next flush that this CPU needs: of the page
     /// that this CPU was told, or as this initiator has described it. Returns how many flushes were done. Used only with
     /// [`Self::tracks_generations`].
-    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, In>, described_by: Option<CpuId>) -> u64;
+    fn catch_up_with(this_cpu: &AllocatorCpu<'_, P, In>, described_by: Option<CpuId>) -> u64;
 
     /// Flushes whatever this CPU has missed of the space that it runs, and returns how many flushes were
     /// done. Used only with [`Self::tracks_generations`].
-    fn catch_up(this_cpu: &StrategyCpu<'_, P, In>) -> u64;
+    fn catch_up(this_cpu: &AllocatorCpu<'_, P, In>) -> u64;
 
     /// Whether the root register of the calling CPU, which is `cpu`, names `space` and this CPU has missed no
     /// flush. NMI handlers call it, so it runs between any two steps of the other methods. `false` is always
@@ -181,7 +181,7 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
 
     /// Whether the root register of `cpu` names the space with this context id, or may be about to, or may
     /// still do so. A CPU for which this returns [`RootState::NotLoaded`] learns from its residency
-    /// ([`StrategyCpu::mark_present`]), or from the generation of the space, that it has missed a flush.
+    /// ([`AllocatorCpu::mark_present`]), or from the generation of the space, that it has missed a flush.
     #[doc(alias = "loaded_mm")]
     fn root_state(tlb: &Tlb<'_, P, In>, cpu: CpuId, context: u64) -> RootState;
 
@@ -190,25 +190,25 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
 
     /// Does on this CPU a flush that is requested of one space, unless the CPU will do it before it loads
     /// the root again. Returns whether a flush was needed.
-    fn flush_local(this_cpu: &StrategyCpu<'_, P, In>, request: &FlushRequest<'_>) -> bool;
+    fn flush_local(this_cpu: &AllocatorCpu<'_, P, In>, request: &FlushRequest<'_>) -> bool;
 
     /// As [`Self::flush_local`], of one page and no table, on a CPU that runs the space ([`Self::is_loaded`]): by value,
     /// because most flushes are this one.
-    fn flush_page(this_cpu: &StrategyCpu<'_, P, In>, context: u64, generation: u64, page: VaRange);
+    fn flush_page(this_cpu: &AllocatorCpu<'_, P, In>, context: u64, generation: u64, page: VaRange);
 
     /// This CPU has mapped pages of `space`. An allocator that knows what a CPU holds under a tag counts them: flushes
     /// are chosen by it ([`crate::platform::Costs::by_address_here`]).
-    fn mapped(this_cpu: &StrategyCpu<'_, P, In>, space: &AddressSpace<P>, pages: u64) {
+    fn mapped(this_cpu: &AllocatorCpu<'_, P, In>, space: &AddressSpace<P>, pages: u64) {
         let _ = (this_cpu, space, pages);
     }
 
     /// Removes everything of every space on this CPU. An allocator that tracks generations records that of
     /// the space that the CPU runs.
-    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, In>);
+    fn flush_all_spaces(this_cpu: &AllocatorCpu<'_, P, In>);
 
     /// Removes the entries of `ranges` on every CPU, by broadcast. Called only with [`Self::has_global_tags`].
     fn flush_broadcast(
-        this_cpu: &StrategyCpu<'_, P, In>,
+        this_cpu: &AllocatorCpu<'_, P, In>,
         context: u64,
         ranges: &FlushRanges,
         wait: Wait,
@@ -216,14 +216,14 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
 
     /// Gives `space` a tag under which no CPU holds anything, instead of a flush. Returns `false`, and does
     /// nothing, if another CPU runs the space, or if no free tag is at hand.
-    fn retag(this_cpu: &StrategyCpu<'_, P, In>, space: &AddressSpace<P>, context: u64) -> bool;
+    fn retag(this_cpu: &AllocatorCpu<'_, P, In>, space: &AddressSpace<P>, context: u64) -> bool;
 
     /// Whether a device may use the tag of `space`.
     fn is_pinned(space: &AddressSpace<P>) -> bool;
 
     /// Loads again what the register named before a foreign root was loaded, or the reserved root if the CPU
     /// was parked meanwhile. For the allocator the register has named it all the time.
-    fn restore_root(this_cpu: &StrategyCpu<'_, P, In>);
+    fn restore_root(this_cpu: &AllocatorCpu<'_, P, In>);
 
     /// What the load of the user's root on the way to user mode does with entries under its tag, where
     /// [`crate::arch::Properties::defers_user_flush`]. The flush that it stands for counts as done. An allocator
@@ -238,5 +238,5 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// # Panics
     ///
     /// If a device may use the tag.
-    fn release(this_cpu: &StrategyCpu<'_, P, In>, space: &AddressSpace<P>) -> Released;
+    fn release(this_cpu: &AllocatorCpu<'_, P, In>, space: &AddressSpace<P>) -> Released;
 }

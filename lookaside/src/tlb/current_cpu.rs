@@ -4,7 +4,7 @@
 use core::{fmt, marker::PhantomData};
 
 use crate::{
-    arch::{Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, TableChange, Tag},
+    arch::{Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, TableChange, Tag, foreign_tag},
     counts::Event,
     error::Error,
     ids::{CpuId, TlbId},
@@ -34,7 +34,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         Self { tlb, cpu, stays: PhantomData }
     }
 
-    /// A copy, for functions that are not inlined: see [`StrategyCpu::copied`].
+    /// A copy, for functions that are not inlined: see [`AllocatorCpu::copied`].
     #[inline]
     pub(crate) const fn by_value(&self) -> Self {
         Self { ..*self }
@@ -42,8 +42,8 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
 
     /// This CPU, as the ASID allocator may use it.
     #[inline]
-    pub(crate) const fn strategy(&self) -> StrategyCpu<'t, P, T> {
-        StrategyCpu(Self { ..*self })
+    pub(crate) const fn for_allocator(&self) -> AllocatorCpu<'t, P, T> {
+        AllocatorCpu(Self { ..*self })
     }
 
     /// Makes this CPU run `next`: the context switch.
@@ -60,8 +60,20 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
     #[track_caller]
     pub fn switch(&self, next: &AddressSpace<P>) -> Switched {
+        if next.tlb != self.tlb.id {
+            return self.by_value().switch_to_foreign(next);
+        }
+        T::switch_in(&self.for_allocator(), next)
+    }
+
+    /// The panic of [`Self::switch`], in a function that returns as far as its caller knows: a switch then ends in
+    /// another function or returns, and needs no frame on the stack.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn switch_to_foreign(self, next: &AddressSpace<P>) -> Switched {
         self.must_own(next.tlb);
-        T::switch_in(&self.strategy(), next)
+        Switched::Unchanged
     }
 
     /// Reports an event of this CPU to the kernel.
@@ -93,7 +105,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[doc(alias = "enter_lazy_tlb")]
     #[inline]
     pub fn lazy(&self) {
-        T::lazy(&self.strategy());
+        T::lazy(&self.for_allocator());
     }
 
     /// Makes this CPU run no space: its root register names the reserved root, and its hardware starts no walk of
@@ -102,7 +114,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[doc(alias = "leave_mm")]
     #[inline]
     pub fn park(&self) -> Switched {
-        T::park(&self.strategy())
+        T::park(&self.for_allocator())
     }
 
     /// Calls `f` while the root register names a foreign root, of firmware's runtime services for example. No entry
@@ -110,7 +122,10 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     ///
     /// The space that this CPU ran stays loaded as far as others can see: its tag is not given to another space, and
     /// flushes that arrive meanwhile are made up for on return. A space that is released meanwhile, or in which this
-    /// CPU is lazy, it may leave, as by [`Self::park`]. Interrupts may be on meanwhile.
+    /// CPU is lazy, it may leave, as by [`Self::park`].
+    ///
+    /// Interrupts stay off, as the guard says that this value borrows. A kernel that has them on meanwhile calls
+    /// [`Self::enter_root`], drops the guard, stays on this CPU, and takes another guard for [`Self::leave_root`].
     ///
     /// `f`, and the interrupt handlers that run meanwhile, call nothing of this library for this CPU but
     /// [`Self::handle_ipi`]: the implementer of [`Platform`] promises it.
@@ -160,8 +175,12 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// [`Self::enter_root`] has succeeded on this CPU, and was not ended yet.
     pub unsafe fn leave_root(&self) {
         self.cpu.set_foreign_root(false);
-        self.mmu().leave_foreign(self.cpu.errata());
-        T::restore_root(&self.strategy());
+        T::restore_root(&self.for_allocator());
+        let tag = foreign_tag(self.mmu().properties().tag_bits);
+        if tag != Tag::RESERVED {
+            // The caller may free the tables. The register names other ones by now, so that nothing of them comes back.
+            self.mmu().flush(self.errata(), Invalidation::Tag(tag), Scope::Local);
+        }
         self.nmi_uaccess_enable();
     }
 
@@ -182,7 +201,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[must_use]
     #[inline]
     pub const fn id(&self) -> CpuId {
-        self.cpu.id
+        self.cpu.id()
     }
 
     /// The state of the machine.
@@ -215,11 +234,11 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
 
     /// Whether this CPU is present in `space`, so that it has missed no flush. For ASID allocators: after they have
     /// published that the CPU switches to the space, and before they load the root. If not,
-    /// [`StrategyCpu::mark_present`] comes next.
+    /// [`AllocatorCpu::mark_present`] comes next.
     #[inline]
     #[must_use]
     pub fn is_present(&self, space: &AddressSpace<P>) -> bool {
-        space.residents().is_present(self.id())
+        space.residents().is_present(self.cpu.present_bit())
     }
 
     pub(crate) fn queue(&self) -> &'t RequestQueue<P::Word> {
@@ -266,9 +285,9 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
 /// which are to write the root register and to make the CPU present in a space.
 ///
 /// The library makes one for each call of a method of [`Tags`], so that nothing else can call those methods.
-pub struct StrategyCpu<'t, P: Platform, T: Tags<P>>(CurrentCpu<'t, P, T>);
+pub struct AllocatorCpu<'t, P: Platform, T: Tags<P>>(CurrentCpu<'t, P, T>);
 
-impl<'t, P: Platform, T: Tags<P>> core::ops::Deref for StrategyCpu<'t, P, T> {
+impl<'t, P: Platform, T: Tags<P>> core::ops::Deref for AllocatorCpu<'t, P, T> {
     type Target = CurrentCpu<'t, P, T>;
 
     #[inline]
@@ -277,12 +296,12 @@ impl<'t, P: Platform, T: Tags<P>> core::ops::Deref for StrategyCpu<'t, P, T> {
     }
 }
 
-impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
+impl<P: Platform, T: Tags<P>> AllocatorCpu<'_, P, T> {
     /// A copy, for functions that are not inlined: they take it by value, which is in registers. What they borrow
     /// would have to be in memory.
     #[inline]
     pub(crate) const fn copied(&self) -> Self {
-        self.0.strategy()
+        self.0.for_allocator()
     }
 
     /// Makes this CPU present in `space`, and returns what its load of the root must do with entries that it
@@ -299,21 +318,20 @@ impl<P: Platform, T: Tags<P>> StrategyCpu<'_, P, T> {
         held
     }
 
-    /// [`Self::load`] with [`Held::Keep`] and [`Sharing::Private`], where that is a few instructions
-    /// ([`crate::arch::Properties::loads_at_once`]): inlined. Returns `false`, and has not loaded, where it is not.
+    /// Whether this CPU may [`Self::load_kept`].
+    pub(crate) fn loads_at_once(&self) -> bool {
+        self.mmu().properties().loads_at_once && self.cpu.errata() == Errata::NONE
+    }
+
+    /// [`Self::load`] of a space whose entries are kept, in place of another one, where this CPU
+    /// [loads at once](Self::loads_at_once).
     #[inline]
-    pub(crate) fn load_at_once(&self, space: &AddressSpace<P>, tag: Tag) -> bool {
+    pub(crate) fn load_kept(&self, space: &AddressSpace<P>, tag: Tag) {
         let root = space.root_on(self.id());
-        // Before the questions, so that nothing is stored between them and `load`, which asks again: the
-        // compiler then sees that the answer is the same.
         self.cpu.set_loaded_root(root);
-        if self.cpu.errata() != Errata::NONE || !self.mmu().properties().loads_at_once {
-            return false;
-        }
-        // SAFETY: as in `load`.
-        unsafe { self.mmu().load(Errata::NONE, root, tag, Held::Keep, Sharing::Private) };
+        // SAFETY: as in `load`; two spaces have two tags.
+        unsafe { self.mmu().load_kept(root, tag) };
         self.cpu.set_loaded_tag(tag);
-        true
     }
 
     /// Loads the root of a space under a tag, and records what the register names.
@@ -381,8 +399,8 @@ impl<P: Platform, T: Tags<P>> fmt::Debug for CurrentCpu<'_, P, T> {
     }
 }
 
-impl<P: Platform, T: Tags<P>> fmt::Debug for StrategyCpu<'_, P, T> {
+impl<P: Platform, T: Tags<P>> fmt::Debug for AllocatorCpu<'_, P, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("StrategyCpu").field(&self.0).finish()
+        f.debug_tuple("AllocatorCpu").field(&self.0).finish()
     }
 }

@@ -9,7 +9,7 @@ use core::fmt;
 pub use self::{
     allocator::{AsidScope, Released, RootState, Switched, Tags},
     cpu::Cpu,
-    current_cpu::{CurrentCpu, StrategyCpu},
+    current_cpu::{AllocatorCpu, CurrentCpu},
 };
 
 use crate::{
@@ -52,7 +52,7 @@ pub struct Tlb<'a, P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     pub(crate) up: Aligned<Up<P::Word>>,
 }
 
-/// Identifiers of spaces stop here: strategies may pack two flags beside one.
+/// Identifiers of spaces stop here: allocators may pack two flags beside one.
 const LAST_ID: u64 = (1 << 62) - 1;
 
 impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
@@ -61,7 +61,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// # Errors
     ///
     /// * [`Error::CpuCount`] if there is no CPU, or more than [`MAX_CPUS`].
-    /// * What the strategy finds wrong: too few tags, too little storage, storage that another `Tlb` has used.
+    /// * What the ASID allocator finds wrong: too few tags, too little storage, storage that another `Tlb` has used.
     /// * [`Error::IdsExhausted`] after 2^64 - 1 `Tlb`s.
     pub fn new(platform: P, mut tags: T, cpus: &'a mut [Cpu<P, T>]) -> Result<Self, Error> {
         if cpus.is_empty() || cpus.len() > MAX_CPUS {
@@ -69,7 +69,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         }
         let choice = tags.begin(&platform, cpus)?;
         for (number, cpu) in cpus.iter_mut().enumerate() {
-            cpu.id = CpuId(number as u32);
+            cpu.set_id(CpuId(number as u32));
         }
         let cpus = &*cpus;
         let (id, errata) = (TlbId::next().ok_or(Error::IdsExhausted)?, P::Word::ZERO);
@@ -132,16 +132,24 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     ///
     /// # Panics
     ///
-    /// If the platform names a CPU that has no storage, which [`Self::online`] refuses. Debug builds also panic
-    /// if the CPU is not online, or interrupts are on ([`Platform::irqs_are_off`]).
+    /// In debug builds if the CPU is not online, or interrupts are on ([`Platform::irqs_are_off`]).
     #[inline]
     #[track_caller]
     pub fn this_cpu<'c>(&'c self, irqs_off: &'c P::IrqsOff) -> CurrentCpu<'c, P, T> {
         let _ = irqs_off;
+        self.executing_cpu()
+    }
+
+    /// As [`Self::this_cpu`], for a caller that drops the result before its guard.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn executing_cpu(&self) -> CurrentCpu<'_, P, T> {
         debug_assert!(self.platform.irqs_are_off(), "interrupts are on");
         let id = self.platform.cpu();
-        let cpu = &self.cpus[id.index()];
         debug_assert!(self.is_online(id), "{id} is not online");
+        // SAFETY: the implementer of `Platform` promises that this CPU has succeeded in `online`, which has found its
+        // place, and that its number is still the same.
+        let cpu = unsafe { self.cpus.get_unchecked(id.index()) };
         CurrentCpu::new(self, cpu)
     }
 
@@ -197,7 +205,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         &self.platform
     }
 
-    /// The strategy.
+    /// The ASID allocator.
     pub const fn tags(&self) -> &T {
         &self.tags
     }

@@ -64,7 +64,7 @@ pub(super) fn settle<I: Instructions>(insn: &I) {
     insn.dsb(Dsb::Ish);
     // FENCE F-ARM-SETTLE-SYNC (pairs with F-ARM-SETTLE): without FEAT_ETS2 the DSB orders later
     // walks only together with a context synchronisation, and one CPU of the machine may lack it.
-    // Where a load follows, its own ISB would do. A switch that changes nothing has none, and the
+    // Where a load follows, its own ISB does (`Mmu::load_kept`). A switch that changes nothing has none, and the
     // kernel may touch user memory before it returns to user mode, which would be the next one.
     insn.isb();
 }

@@ -183,17 +183,6 @@ impl<I: Instructions> Aarch64<I> {
         }
     }
 
-    /// All loads but the plainest.
-    #[cold]
-    fn load_with_care(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
-        match self.config.asid_in {
-            AsidIn::Ttbr0 => self.load_one_register(errata, root.table, tag, held, sharing),
-            AsidIn::Ttbr1 { table, .. } => {
-                self.load_two_registers(errata, (root.table, table), tag, held, sharing);
-            }
-        }
-    }
-
     fn load_one_register(
         &self,
         errata: Errata,
@@ -273,15 +262,22 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         settle(&self.insn);
     }
 
-    #[inline]
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {
-        if self.plain && held == Held::Keep && errata == Errata::NONE {
-            self.check_width(tag);
-            // The ISB in `set_ttbr0`, here and below, is F-ARM-ROOT (see `synchronise`), as that in `set_ttbr1`.
-            self.insn.set_ttbr0(u64::from(tag.0) << TTBR_TAG_SHIFT | root.table);
-        } else {
-            self.load_with_care(errata, root, tag, held, sharing);
+        match self.config.asid_in {
+            AsidIn::Ttbr0 => self.load_one_register(errata, root.table, tag, held, sharing),
+            AsidIn::Ttbr1 { table, .. } => {
+                self.load_two_registers(errata, (root.table, table), tag, held, sharing);
+            }
         }
+    }
+
+    #[inline]
+    unsafe fn load_kept(&self, root: Root, tag: Tag) {
+        self.check_width(tag);
+        self.insn.dsb(Dsb::Ish); // As F-ARM-SETTLE.
+        // The ISB in `set_ttbr0`, here and above, is F-ARM-ROOT (see `synchronise`), as that in `set_ttbr1`; here it is
+        // F-ARM-SETTLE-SYNC, too.
+        self.insn.set_ttbr0(u64::from(tag.0) << TTBR_TAG_SHIFT | root.table);
     }
 
     fn park(&self, errata: Errata) {

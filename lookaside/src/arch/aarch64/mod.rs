@@ -8,7 +8,7 @@
 //!
 //! | instruction | used for |
 //! |---|---|
-//! | `TLBI VMALLE1[IS]` | everything of stage 1 for this VMID: a full flush, a turn of the epoch |
+//! | `TLBI VMALLE1[IS]` | everything of stage 1 for this VMID: a full flush, a rollover |
 //! | `TLBI ASIDE1[IS]` | one tag: the space dies, or too many pages change |
 //! | `TLBI V{,A}{,L}E1[IS]` | one address: a page; the `L` forms keep the walk caches |
 //! | `TLBI RV{,A}{,L}E1[IS]` | a range (FEAT_TLBIRANGE) |
@@ -36,8 +36,8 @@
 //! 5. **`TCR_EL1.EPD0 = 1` stops walks at the next `ISB`, and not hits**: entries that were made
 //!    while it was 0 still match. So parking by `EPD0` takes the tag out of its register too, and
 //!    the new table must be in force before `EPD0` is cleared again.
-//! 6. **The tag is loaded after the store barrier** of rule 1, never before: between the two the
-//!    epoch may turn and the space get another tag. The CPU that loads the new tag then walks the
+//! 6. **The tag is loaded after the store barrier** of rule 1, never before: between the two a
+//!    rollover may give the space another tag. The CPU that loads the new tag then walks the
 //!    new descriptor, and the invalidation of the old tag suffices. [`Aarch64::invalidate`] takes
 //!    the tag as a function for that reason.
 //!

@@ -215,28 +215,19 @@ impl<I: Instructions> Riscv<I> {
         }
     }
 
-    /// Replaces what `satp` holds by `next`.
-    #[inline]
+    /// Replaces what `satp` holds by `next`; with separate tables, unless that is the kernel's root, only prepares for
+    /// the trampoline, which does so.
     #[track_caller]
     fn write_root(&self, errata: Errata, next: Satp, held: Held) {
         let outgoing = Satp::from_bits(self.instructions.read_satp());
-        // From one space's ASID to another's, and what is held is good.
-        if held == Held::Keep && outgoing.yields_to(next) {
-            self.instructions.write_satp(next.bits());
-        } else {
-            self.name_slowly(errata, outgoing, next, held);
+        if self.tables == Tables::One || next == self.parked {
+            return self.name_with_care(errata, outgoing, next, held);
         }
-    }
-
-    /// All replacements but the plainest. With separate tables none is plain: in the kernel `satp` has ASID 0.
-    #[cold]
-    #[track_caller]
-    fn name_slowly(&self, errata: Errata, outgoing: Satp, next: Satp, held: Held) {
-        if self.tables == Tables::Separate && next != self.parked {
-            self.prepare_for_user(errata, next.asid(), held);
-        } else {
-            self.name_with_care(errata, outgoing, next, held);
+        if outgoing != self.parked {
+            // A foreign root has stood in for the kernel's.
+            self.name_with_care(errata, outgoing, self.parked, Held::Keep);
         }
+        self.prepare_for_user(errata, next.asid(), held);
     }
 
     /// What is left of a load where the trampoline names the root.
@@ -308,6 +299,9 @@ impl<I: Instructions> Mmu for Riscv<I> {
             broadcasts: self.remote == Remote::Sbi,
             caches_absent: true,
             first_load: Held::Drop,
+            // With separate tables `satp` has ASID 0 in the kernel.
+            loads_at_once: self.tables == Tables::One,
+            shares_reserved_tag: true,
             ..Properties::plain(self.tag_bits, &costs::TYPICAL)
         }
     }
@@ -365,11 +359,21 @@ impl<I: Instructions> Mmu for Riscv<I> {
     ///
     /// If `root` does not pass [`Mmu::check_root`] or `tag` has more bits than [`Properties::tag_bits`]:
     /// the surplus bits would be dropped and two spaces share a tag.
-    #[inline]
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, _: Sharing) {
         assert!(tag.0 & self.surplus == 0, "the tag does not fit");
         debug_assert!(self.check_root(root).is_ok(), "satp cannot hold {root:?}");
         self.write_root(errata, self.blank.fill(tag.0, root.table), held);
+    }
+
+    #[inline]
+    unsafe fn load_kept(&self, root: Root, tag: Tag) {
+        self.settle();
+        // From one space's ASID to another's, neither of which is 0: no fence is needed.
+        debug_assert!(
+            tag.0 & self.surplus == 0 && tag != Tag::RESERVED,
+            "no tag of a space: {tag:?}"
+        );
+        self.instructions.write_satp(self.blank.fill(tag.0, root.table).bits());
     }
 
     /// With [`Tables::Separate`] in place of the kernel's root.
@@ -378,12 +382,6 @@ impl<I: Instructions> Mmu for Riscv<I> {
         let outgoing = Satp::from_bits(self.instructions.read_satp());
         let next = self.blank.fill(foreign_tag(self.tag_bits).0, root.table);
         self.name_with_care(errata, outgoing, next, Held::Drop);
-    }
-
-    fn leave_foreign(&self, errata: Errata) {
-        if self.tables == Tables::Separate {
-            self.park(errata);
-        }
     }
 
     fn park(&self, errata: Errata) {

@@ -56,7 +56,7 @@
 //! revoked an entry meanwhile, either it saw this hart as running and waits for its flush, or this
 //! hart saw the newer generation and loads with [`Held::Drop`](super::Held::Drop) (F-RV-SETTLE).
 //! Strictly, the manual orders the stores that *built* a table before this hart's walks only by an
-//! `SFENCE.VMA` that comes after them: a strategy that loads a tag for the first time on a hart
+//! `SFENCE.VMA` that comes after them: an ASID allocator that loads a tag for the first time on a hart
 //! should say `Drop`, even if the hart was flushed before the space existed.
 //!
 //! With `Drop`, the fence comes *before* the write of `satp`, while another ASID is named. The

@@ -108,13 +108,6 @@ impl Satp {
         Self(self.0 | (asid as u64) << ASID_SHIFT | root >> PAGE_SHIFT)
     }
 
-    /// Whether both ASIDs are spaces' own, and different: then writing `next` over this needs no
-    /// care.
-    #[inline]
-    pub(super) const fn yields_to(self, next: Self) -> bool {
-        self.0 & ASID_MASK != 0 && next.0 & ASID_MASK != 0 && (self.0 ^ next.0) & ASID_MASK != 0
-    }
-
     /// What the register holds.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {

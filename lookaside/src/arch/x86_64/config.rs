@@ -29,7 +29,7 @@ pub enum Tables {
 /// When the user half of a pair is flushed, if a space is loaded with [`Held::Drop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserFlush {
-    /// In [`Mmu::load`], as the contract of that method says. Right with any strategy.
+    /// In [`Mmu::load`], as the contract of that method says. Right with any ASID allocator.
     OnLoad,
     /// On the way out to user mode, where it is free. **[`Mmu::load`] with [`Held::Drop`] then
     /// leaves the user half alone**: the caller must pass [`Held::Drop`] to the next

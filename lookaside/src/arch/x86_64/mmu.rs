@@ -281,14 +281,8 @@ impl<I: Instructions> Mmu for X86<I> {
     /// All invalidations of this CPU but `INVLPGB` are complete when the next instruction executes,
     /// so that there is nothing to wait for where `INVLPGB` is not in use.
     #[inline]
-    fn settle(&self) {
-        if self.invlpgb.is_some() {
-            // FENCE F-X86-SETTLE (pairs with each INVLPGB of a pre-empted thread): the outgoing
-            // thread may have issued some on this CPU and not yet waited for them. The TLBSYNC it
-            // executes after it moved to another CPU waits for nothing of this one.
-            self.insn.tlbsync();
-        }
-    }
+    /// Executes nothing: an operation that publishes is locked, and the write of `CR3` is serialising.
+    fn settle(&self) {}
 
     /// Executes nothing: an initiator raises the generation of a space before it reads which CPUs run it, by a locked
     /// operation. That drains the store buffer, and later loads come after it (SDM vol. 3, "Memory

@@ -68,7 +68,7 @@
 //!   and before anything can move the thread to another one (APM vol. 3, INVLPGB, TLBSYNC).
 //! * x86 lets a load overtake an earlier store. The two sides of a switch and a flush each store
 //!   one word and read the other's, so each needs a full barrier in between: locked operations on
-//!   those words are that barrier, and the strategy's business.
+//!   those words are that barrier, and the ASID allocator's task.
 //!
 //! A comment `FENCE` names each place where an order is relied on, and its partner.
 //!

@@ -8,9 +8,9 @@ use crate::{
 };
 
 const TAG_BITS: u32 = 16;
-const JOINED_BITS: u32 = 1;
+const ADOPTED_BITS: u32 = 1;
 const EPOCH_BITS: u32 = 47;
-const _: () = assert!(EPOCH_BITS + JOINED_BITS + TAG_BITS == u64::BITS);
+const _: () = assert!(EPOCH_BITS + ADOPTED_BITS + TAG_BITS == u64::BITS);
 
 const ADOPTED: u64 = 1 << TAG_BITS;
 
@@ -19,7 +19,7 @@ const ADOPTED: u64 = 1 << TAG_BITS;
 /// ```text
 ///  63                                              17  16  15            0
 /// +--------------------------------------------------+----+---------------+
-/// |                      epoch                       | J  |      tag      |
+/// |                      epoch                       | A  |      tag      |
 /// +--------------------------------------------------+----+---------------+
 /// ```
 ///
@@ -27,10 +27,10 @@ const ADOPTED: u64 = 1 << TAG_BITS;
 /// because epochs never repeat: the epoch does not wrap, and in the last one the allocator gives no tags
 /// (see [`crate::GlobalAsids`]). All zeros, epoch 0, is a space that never had a tag.
 ///
-/// As the `active` word of a CPU with the J bit: the CPU has adopted this epoch, and its root register
-/// names, or is about to name, the space with this cookie; tag 0 is no space. Without the J bit: this epoch
+/// As the `active` word of a CPU with the A bit: the CPU has adopted this epoch, and its root register
+/// names, or is about to name, the space with this cookie; tag 0 is no space. Without the A bit: this epoch
 /// has begun, and a flush is pending on the CPU. Its register still names what it named before, and every
-/// other entry that it holds may be stale. J is a flag and not a reserved tag, because all 2^16 tags are
+/// other entry that it holds may be stale. A is a flag and not a reserved tag, because all 2^16 tags are
 /// usable numbers.
 #[doc(alias = "pm_cookie")]
 #[doc(alias = "context.id")]
@@ -47,13 +47,13 @@ impl Cookie {
     /// `tag`, given in `epoch`.
     pub(crate) const fn new(epoch: u64, tag: Tag) -> Self {
         debug_assert!(epoch <= Self::LAST_EPOCH);
-        Self(epoch << (TAG_BITS + JOINED_BITS) | ADOPTED | tag.0 as u64)
+        Self(epoch << (TAG_BITS + ADOPTED_BITS) | ADOPTED | tag.0 as u64)
     }
 
     /// The `active` word of a CPU that has not adopted `epoch`: a flush is pending.
     pub(crate) const fn flush_pending(epoch: u64) -> Self {
         debug_assert!(epoch <= Self::LAST_EPOCH);
-        Self(epoch << (TAG_BITS + JOINED_BITS))
+        Self(epoch << (TAG_BITS + ADOPTED_BITS))
     }
 
     /// The word itself.
@@ -66,7 +66,7 @@ impl Cookie {
     #[must_use]
     #[inline]
     pub const fn epoch(self) -> u64 {
-        self.0 >> (TAG_BITS + JOINED_BITS)
+        self.0 >> (TAG_BITS + ADOPTED_BITS)
     }
 
     /// The tag.
@@ -83,7 +83,7 @@ impl Cookie {
 
     /// Whether a space's cookie is of the epoch that a CPU, with this `active` word, has adopted.
     ///
-    /// A cookie has the J bit unless it is [`Self::NONE`], and no CPU is ever in epoch 0.
+    /// A cookie has the A bit unless it is [`Self::NONE`], and no CPU is ever in epoch 0.
     #[inline]
     pub(crate) const fn is_of(self, active: Self) -> bool {
         (self.0 ^ active.0) >> TAG_BITS == 0

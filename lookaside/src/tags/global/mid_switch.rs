@@ -12,7 +12,7 @@ use super::{Cookie, FIRST_TAG, GlobalAsids, HasGlobalAsids, ticket};
 use crate::{
     arch::{Mmu, Sharing},
     platform::Platform,
-    tlb::{Cpu, StrategyCpu},
+    tlb::{AllocatorCpu, Cpu},
     word::{Ordering, Word},
 };
 
@@ -21,7 +21,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// held, and a flush is pending on every CPU.
     pub(super) fn note_mid_switch<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         _held: &ticket::Held<'_, P::Word>,
     ) {
         // Where CPUs use each other's entries, the register is parked before `active` is written (F-PARK).
@@ -34,7 +34,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     #[inline]
     pub(super) fn wait_for_mid_switch<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
     ) {
         // Relaxed: the flag of the caller's epoch is visible by O-EPOCH, and a later one covers all CPUs
         // that are still in mid-switch.
@@ -44,7 +44,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     }
 
     #[cold]
-    fn wait_for_each<T: HasGlobalAsids<P>>(this_cpu: &StrategyCpu<'_, P, T>) {
+    fn wait_for_each<T: HasGlobalAsids<P>>(this_cpu: &AllocatorCpu<'_, P, T>) {
         let tlb = this_cpu.tlb;
         for cpu in tlb.cpus() {
             // A CPU that has stopped is parked as soon as the kernel reports it (`Tlb::halted`).

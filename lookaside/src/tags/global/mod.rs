@@ -85,7 +85,7 @@ use crate::{
     range::VaRange,
     request::{FlushRanges, FlushRequest, FlushScope},
     space::AddressSpace,
-    tlb::{Cpu, CurrentCpu, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
+    tlb::{AllocatorCpu, Cpu, CurrentCpu, Released, RootState, Switched, Tags, Tlb},
     word::{Aligned, Ordering, Word},
 };
 
@@ -169,15 +169,37 @@ struct Active<W> {
     /// The cookie that the register names, or is about to name. Written by this CPU, and by the CPU that
     /// does a rollover.
     cookie: W,
-    /// What keeps the CPU off the fast path: [`LAZY`], [`SHARED`]. Written by this CPU, and before it comes up.
+    /// What keeps the CPU off the fast path: [`LAZY`], [`SHARED`], [`LOADS_SLOWLY`], [`BEGAN_BROADCAST`], so that a switch
+    /// asks once. Written by this CPU, and before it comes up.
     mode: W,
 }
 
 /// In a CPU's `mode` word: the CPU is in lazy mode.
 const LAZY: u64 = 1;
-/// In a CPU's `mode` word: CPUs use each other's entries ([`Sharing::Shared`]). Beside [`LAZY`], so that a switch asks
-/// once.
+/// In a CPU's `mode` word: CPUs use each other's entries ([`Sharing::Shared`]).
 const SHARED: u64 = 2;
+/// In a CPU's `mode` word: it has an erratum, or its hardware cannot be loaded by [`Mmu::load_kept`].
+const LOADS_SLOWLY: u64 = 4;
+
+/// In a CPU's `mode` word: it has begun broadcasts, and may not have waited for them.
+const BEGAN_BROADCAST: u64 = 8;
+
+/// Waits for broadcasts that the outgoing thread may have begun on this CPU: if it goes on elsewhere, its wait there
+/// completes nothing of this CPU.
+fn complete_broadcasts<P: Platform, T: HasGlobalAsids<P>>(this_cpu: &AllocatorCpu<'_, P, T>) {
+    let mode = &T::global_cpu(this_cpu.cpu).active.mode;
+    // Relaxed, both: this CPU's own word, and the bit is nobody else's business.
+    if mode.load(Ordering::Relaxed) & BEGAN_BROADCAST != 0 {
+        this_cpu.mmu().complete_broadcast(this_cpu.errata());
+        mode.fetch_and(!BEGAN_BROADCAST, Ordering::Relaxed);
+    }
+}
+
+/// The `mode` of a CPU that is not lazy.
+fn mode_of<P: Platform, T: HasGlobalAsids<P>>(this_cpu: &AllocatorCpu<'_, P, T>) -> u64 {
+    let shared = this_cpu.mmu().properties().sharing == Sharing::Shared;
+    (if shared { SHARED } else { 0 }) | (if this_cpu.loads_at_once() { 0 } else { LOADS_SLOWLY })
+}
 
 /// The state that [`GlobalAsids`] has for each CPU.
 pub struct GlobalAsidsCpu<W> {
@@ -337,23 +359,21 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         let window = u64::from(self.usable() / (8 * cpus.len() as u32)).clamp(1, 64);
         self.turn.window.store(window, Ordering::Relaxed);
         self.epoch.store(1, Ordering::Relaxed);
-        let shared = platform.mmu().properties().sharing == Sharing::Shared;
-        let mode = if shared { SHARED } else { 0 };
         for cpu in cpus {
-            let active = &T::global_cpu(cpu).active;
-            active.cookie.store(Cookie::flush_pending(1).bits(), Ordering::Relaxed);
-            active.mode.store(mode, Ordering::Relaxed);
+            let active = &T::global_cpu(cpu).active.cookie;
+            active.store(Cookie::flush_pending(1).bits(), Ordering::Relaxed);
         }
         Ok(())
     }
 
     #[inline]
-    fn switch_in(this_cpu: &StrategyCpu<'_, P, T>, next: &AddressSpace<P>) -> Switched {
-        this_cpu.tlb.tags.global().switch_in_fast(this_cpu, next)
+    fn switch_in(this_cpu: &AllocatorCpu<'_, P, T>, next: &AddressSpace<P>) -> Switched {
+        Self::switch_in_fast(this_cpu, next)
     }
 
-    fn lazy(this_cpu: &StrategyCpu<'_, P, T>) {
+    fn lazy(this_cpu: &AllocatorCpu<'_, P, T>) {
         this_cpu.mmu().settle();
+        complete_broadcasts(this_cpu);
         // The register still names the space, and so does `active`: the tag stays in use.
         //
         // ORDER O-LAZY-READ (pairs with O-SEES): an initiator that skips this CPU because it is lazy sees
@@ -363,22 +383,27 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         mode.store(mode.load(Ordering::Relaxed) | LAZY, Ordering::Release);
     }
 
-    fn park(this_cpu: &StrategyCpu<'_, P, T>) -> Switched {
+    fn park(this_cpu: &AllocatorCpu<'_, P, T>) -> Switched {
         this_cpu.mmu().settle();
+        complete_broadcasts(this_cpu);
         let cpu = T::global_cpu(this_cpu.cpu);
         // Relaxed: this CPU's own word. After a rollover in between a flush is pending, which is right too.
         let active = Cookie(cpu.active.cookie.load(Ordering::Relaxed));
-        if active.adopted() && active.tag() == Tag::RESERVED {
+        let parked = active.adopted() && active.tag() == Tag::RESERVED;
+        if !parked {
+            // The tag may be given away once the register no longer names it, not before.
+            this_cpu.park_register();
+        }
+        // For a CPU that comes up, too: its errata are known now.
+        //
+        // Relaxed: this CPU's own word, and the register names no space.
+        cpu.active.mode.store(mode_of(this_cpu), Ordering::Relaxed);
+        if parked {
             return Switched::Unchanged;
         }
-        // The tag may be given away once the register no longer names it, not before.
-        this_cpu.park_register();
-        // Relaxed: this CPU's own word, and the register names no space.
-        let mode = cpu.active.mode.load(Ordering::Relaxed);
-        cpu.active.mode.store(mode & !LAZY, Ordering::Relaxed);
         let tags = this_cpu.tlb.tags.global();
         let parked = Cookie::new(active.epoch(), Tag::RESERVED);
-        if !active.adopted() || !tags.adopt_epoch(this_cpu, active, parked) {
+        if !active.adopted() || !Self::adopt_epoch(this_cpu, active, parked) {
             tags.adopt_parked(this_cpu);
         }
         Switched::Kept
@@ -398,11 +423,11 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         u64::MAX
     }
 
-    fn catch_up_with(_: &StrategyCpu<'_, P, T>, _: Option<CpuId>) -> u64 {
+    fn catch_up_with(_: &AllocatorCpu<'_, P, T>, _: Option<CpuId>) -> u64 {
         0
     }
 
-    fn catch_up(_: &StrategyCpu<'_, P, T>) -> u64 {
+    fn catch_up(_: &AllocatorCpu<'_, P, T>) -> u64 {
         0
     }
 
@@ -444,7 +469,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         // is not the loaded one. At switch-in the root is recorded before the load and the tag after it, so
         // they do not match in between. The shared tag of the last epoch is in no cookie.
         tag != Tag::RESERVED
-            && root.table == space.root_on(cpu.id).table
+            && root.table == space.root_on(cpu.id()).table
             && tag == Cookie(space.cookie.load(Ordering::Relaxed)).tag()
             && T::global_cpu(cpu).active.mode.load(Ordering::Relaxed) & LAZY == 0
     }
@@ -469,7 +494,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
     }
 
     #[inline(always)] // Out of line, each caller writes the request to memory.
-    fn flush_local(this_cpu: &StrategyCpu<'_, P, T>, request: &FlushRequest<'_>) -> bool {
+    fn flush_local(this_cpu: &AllocatorCpu<'_, P, T>, request: &FlushRequest<'_>) -> bool {
         if let FlushScope::AddressSpace { context, .. } = request.scope {
             let (mmu, tag) = (this_cpu.mmu(), Cookie(context).tag());
             if tag == LAST_TAG {
@@ -482,7 +507,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
     }
 
     #[inline]
-    fn flush_page(this_cpu: &StrategyCpu<'_, P, T>, context: u64, _: u64, page: VaRange) {
+    fn flush_page(this_cpu: &AllocatorCpu<'_, P, T>, context: u64, _: u64, page: VaRange) {
         let tag = Cookie(context).tag();
         if tag == LAST_TAG {
             this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
@@ -491,12 +516,12 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         }
     }
 
-    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, T>) {
+    fn flush_all_spaces(this_cpu: &AllocatorCpu<'_, P, T>) {
         this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
     }
 
     fn flush_broadcast(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         context: u64,
         ranges: &FlushRanges,
         wait: Wait,
@@ -505,10 +530,14 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         if tag == LAST_TAG {
             return mmu.flush(this_cpu.errata(), Invalidation::All, Scope::Broadcast);
         }
+        if wait == Wait::Later {
+            // Relaxed: as in `complete_broadcasts`; a store would break what others read after O-LAZY-READ.
+            T::global_cpu(this_cpu.cpu).active.mode.fetch_or(BEGAN_BROADCAST, Ordering::Relaxed);
+        }
         ranges.flush_broadcast(&this_cpu.tlb.platform, this_cpu.errata(), tag, wait);
     }
 
-    fn retag(this_cpu: &StrategyCpu<'_, P, T>, space: &AddressSpace<P>, context: u64) -> bool {
+    fn retag(this_cpu: &AllocatorCpu<'_, P, T>, space: &AddressSpace<P>, context: u64) -> bool {
         this_cpu.tlb.tags.global().retag(this_cpu, space, context)
     }
 
@@ -518,7 +547,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         space.pins.load(Ordering::Relaxed) != 0
     }
 
-    fn restore_root(this_cpu: &StrategyCpu<'_, P, T>) {
+    fn restore_root(this_cpu: &AllocatorCpu<'_, P, T>) {
         match this_cpu.tag() {
             Tag::RESERVED => this_cpu.park_register(),
             LAST_TAG => this_cpu.reload(Held::Drop, Sharing::Private),
@@ -531,7 +560,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         Held::Keep // `begin` refuses hardware that defers flushes.
     }
 
-    fn release(this_cpu: &StrategyCpu<'_, P, T>, space: &AddressSpace<P>) -> Released {
+    fn release(this_cpu: &AllocatorCpu<'_, P, T>, space: &AddressSpace<P>) -> Released {
         this_cpu.tlb.tags.global().release_asid(this_cpu, space)
     }
 }

@@ -62,7 +62,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         this_cpu: &CurrentCpu<'_, P, T>,
         space: &AddressSpace<P>,
     ) -> Result<Tag, Error> {
-        let (this_cpu, tags) = (&this_cpu.strategy(), self);
+        let (this_cpu, tags) = (&this_cpu.for_allocator(), self);
         if space.tlb != this_cpu.tlb.id {
             return Err(Error::OtherTlb);
         }
@@ -123,9 +123,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if left == 0 && tags.epoch() == tags.last_epoch() {
             left = PINNED_IN_LAST_EPOCH;
         } else if left == 0 {
-            // The map of this epoch still has the tag. A CPU that still sees the pin brings the cookie to
-            // this epoch, in which the tag is the space's; when it sees the next epoch, it sees that the pin
-            // is gone.
+            // The tag stays in this epoch's map. A CPU that still reads the pin renews the cookie within this epoch,
+            // where no other space has the tag. From the next epoch on it reads the pin as gone.
             let tag = space.cookie().tag();
             tags.pinned[usize::from(tag.0) / 64].fetch_and(!(1 << (tag.0 % 64)), Ordering::Relaxed);
             let pinned = tags.turn.pins.load(Ordering::Relaxed);

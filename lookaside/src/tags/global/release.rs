@@ -7,7 +7,7 @@ use crate::{
     platform::Platform,
     residency::Residency,
     space::AddressSpace,
-    tlb::{Cpu, Released, RootState, StrategyCpu, Tlb},
+    tlb::{AllocatorCpu, Cpu, Released, RootState, Tlb},
     word::{Ordering, Word},
 };
 
@@ -15,7 +15,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// Takes back the tag of a space whose root no register names: the caller has the only reference.
     pub(super) fn release_asid<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         space: &AddressSpace<P>,
     ) -> Released {
         // Relaxed: the only reference is the caller's.
@@ -54,9 +54,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// Whether no other CPU, and no device, holds anything under the tag of a space. Where CPUs use each
     /// other's entries this is always `false`: another CPU may have taken over entries of this one without
-    /// ever running the space. No scenario shows it.
+    /// ever running the space. No test covers that case.
     fn only_this_cpu_holds<T: HasGlobalAsids<P>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         space: &AddressSpace<P>,
     ) -> bool {
         this_cpu.mmu().properties().sharing == Sharing::Private

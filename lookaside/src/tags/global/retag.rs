@@ -6,7 +6,7 @@ use crate::{
     ids::{CpuId, Targets},
     platform::Platform,
     space::AddressSpace,
-    tlb::{RootState, StrategyCpu, Tags},
+    tlb::{AllocatorCpu, RootState, Tags},
     word::{Ordering, Word},
 };
 
@@ -23,8 +23,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// Gives `space` a tag that no CPU has used, so that entries under the one in `context` are never used
     /// again. Returns whether it did: it does not if another CPU runs the space, if the space is pinned or
-    /// has another context id by now, or if the `asid_cache` is empty. If this CPU runs the space, it
-    /// switches to the new tag.
+    /// has another context id by now, if its tag is of another epoch than the one that this CPU has adopted, or if the
+    /// `asid_cache` is empty. If this CPU runs the space, it switches to the new tag.
     ///
     /// No register names the old tag when other CPUs can learn the new one: a CPU that flushes the space by
     /// its new tag does not search for the old.
@@ -33,7 +33,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// any more (O-PRESENT) and then, once it has the residency lock, that the space has another tag.
     pub(super) fn retag<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         space: &AddressSpace<P>,
         context: u64,
     ) -> bool {
@@ -44,6 +44,14 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // no cookie.
         let retagged = space.cookie.load(Ordering::Relaxed) != context;
         if retagged || !self.has_context(space, old) || is_pinned(space) {
+            return false;
+        }
+        // The tag of another epoch may be another space's by now, and this CPU may run that one.
+        //
+        // Relaxed: this CPU's own word. If a rollover changes it after this load, this CPU runs the same space on, under
+        // the same tag.
+        let active = Cookie(T::global_cpu(this_cpu.cpu).active.cookie.load(Ordering::Relaxed));
+        if active.epoch() != old.epoch() {
             return false;
         }
         for word in space.residents().scan() {
@@ -71,7 +79,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         space.cookie.store(Cookie::new(old.epoch(), tag).bits(), Ordering::Release);
         drop(residency);
         if runs_here {
-            let _ = self.switch_in_slow(this_cpu.copied(), space);
+            let _ = Self::switch_in_slow(this_cpu.copied(), space);
         }
         true
     }
@@ -80,7 +88,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// theirs names the space.
     fn mark_stale_and_check<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         space: &AddressSpace<P>,
         cookie: Cookie,
         cpus: Targets,
@@ -93,8 +101,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// Marks this CPU, which is switching in under `cookie`, present in a space in which it was not. Fails if
     /// the space has another tag by now.
     pub(super) fn mark_present_under<T: HasGlobalAsids<P>>(
-        &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
         cookie: Cookie,
     ) -> Result<crate::arch::Held, NeedsLock> {

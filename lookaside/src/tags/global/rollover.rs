@@ -4,7 +4,7 @@ use super::{Cookie, FIRST_TAG, GlobalAsids, HasGlobalAsids, ticket};
 use crate::{
     arch::{Invalidation, Mmu, Scope, Sharing},
     platform::Platform,
-    tlb::StrategyCpu,
+    tlb::AllocatorCpu,
     word::{Ordering, Word},
 };
 
@@ -20,10 +20,10 @@ impl<P: Platform> GlobalAsids<'_, P> {
     ///
     /// ```text
     ///                      active[0]   active[1]   reserved[0]  reserved[1]
-    /// before               (1, J, 2)   (1, J, 3)   -            -
+    /// before               (1, A, 2)   (1, A, 3)   -            -
     /// flush pending        (2, -, -)   (2, -, -)   (1, 2)       (1, 3)
     /// map and publish      tags 2 and 3 are in use, 4 is free: C gets it
-    /// CPU 1 adopts epoch   (2, -, -)   (2, J, 4)   (1, 2)       (1, 3)
+    /// CPU 1 adopts epoch   (2, -, -)   (2, A, 4)   (1, 2)       (1, 3)
     /// a switch to A        its cookie (1, 2) is reserved since epoch 1: it becomes (2, 2)
     /// ```
     ///
@@ -31,7 +31,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// flushed its TLB for the new epoch, its register still named B, so that entries under 3 came back.
     pub(super) fn rollover<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         held: &ticket::Held<'_, P::Word>,
     ) -> u64 {
         let cpus = this_cpu.tlb.cpus();

@@ -1,12 +1,15 @@
 //! Switch-in: finding the tag of a space in the present epoch, and adopting the epoch.
 
-use super::{Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, LAZY, asid_cache::AsidCache, ticket};
+use super::{
+    Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, LAZY, SHARED, asid_cache::AsidCache,
+    complete_broadcasts, ticket,
+};
 use crate::{
     arch::{Held, Invalidation, Mmu, Scope, Sharing, Tag},
     counts::Event,
     platform::Platform,
     space::AddressSpace,
-    tlb::{StrategyCpu, Switched},
+    tlb::{AllocatorCpu, Switched},
     word::{Ordering, Word},
 };
 
@@ -17,8 +20,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// The fast path (1 in `mod.rs`), and the slow path if that fails.
     #[inline]
     pub(super) fn switch_in_fast<T: HasGlobalAsids<P>>(
-        &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         let cpu = T::global_cpu(this_cpu.cpu);
@@ -29,77 +31,69 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let cookie = Cookie(next.cookie.load(Ordering::Acquire));
         // Relaxed: this CPU's own word.
         if cpu.active.mode.load(Ordering::Relaxed) != 0 {
-            return self.switch_in_by_mode(this_cpu.copied(), next, active, cookie);
+            return Self::switch_in_by_mode(this_cpu.copied(), next, active, cookie);
         }
         if active == cookie {
             this_cpu.mmu().settle();
             return Switched::Unchanged;
         }
-        if cookie.is_of(active) && self.adopt_epoch(this_cpu, active, cookie) {
-            this_cpu.mmu().settle(); // As F-ARRIVE.
-            if this_cpu.is_present(next) && this_cpu.load_at_once(next, cookie.tag()) {
+        if cookie.is_of(active) && Self::adopt_epoch(this_cpu, active, cookie) {
+            let from_space =
+                !this_cpu.mmu().properties().shares_reserved_tag || active.tag() != Tag::RESERVED;
+            if from_space && this_cpu.is_present(next) {
+                this_cpu.load_kept(next, cookie.tag()); // It settles as F-ARRIVE.
                 return Switched::Kept;
             }
-            return self.switch_in_adopted(this_cpu.copied(), next, cookie);
+            return Self::switch_in_adopted(this_cpu.copied(), next, cookie);
         }
-        self.switch_in_slow(this_cpu.copied(), next)
+        Self::switch_in_slow(this_cpu.copied(), next)
     }
 
-    /// The fast path of a CPU that is lazy, or whose entries other CPUs use.
+    /// The fast path of a CPU with a `mode`: it is lazy, for example.
     #[inline(never)]
     fn switch_in_by_mode<T: HasGlobalAsids<P>>(
-        &self,
-        this_cpu: StrategyCpu<'_, P, T>,
+        this_cpu: AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
         active: Cookie,
         cookie: Cookie,
     ) -> Switched {
+        complete_broadcasts(&this_cpu);
         // Relaxed: this CPU's own word.
-        if T::global_cpu(this_cpu.cpu).active.mode.load(Ordering::Relaxed) & LAZY != 0 {
-            return self.wake_from_lazy(this_cpu, next);
+        let mode = T::global_cpu(this_cpu.cpu).active.mode.load(Ordering::Relaxed);
+        if mode & LAZY != 0 {
+            return Self::wake_from_lazy(this_cpu, next);
         }
         if active == cookie {
             this_cpu.mmu().settle();
             return Switched::Unchanged;
         }
-        self.switch_in_shared(this_cpu, next, active, cookie)
-    }
-
-    /// The fast path where CPUs use each other's entries.
-    fn switch_in_shared<T: HasGlobalAsids<P>>(
-        &self,
-        this_cpu: StrategyCpu<'_, P, T>,
-        next: &AddressSpace<P>,
-        active: Cookie,
-        cookie: Cookie,
-    ) -> Switched {
-        // FENCE F-PARK (pairs with the walks of a new owner): from `adopt_epoch` on nothing reserves the
-        // outgoing tag, and another CPU may give it away. The walker must not use it any more by then,
-        // because that other CPU could hit its entries.
-        this_cpu.park_register();
-        if cookie.is_of(active) && self.adopt_epoch(&this_cpu, active, cookie) {
-            this_cpu.mmu().settle(); // As F-ARRIVE.
-            return self.switch_in_adopted(this_cpu, next, cookie);
+        if mode & SHARED != 0 {
+            // FENCE F-PARK (pairs with the walks of a new owner): from `adopt_epoch` on nothing reserves the
+            // outgoing tag, and another CPU may give it away. The walker must not use it any more by then,
+            // because that other CPU could hit its entries.
+            this_cpu.park_register();
         }
-        self.switch_in_slow(this_cpu, next)
+        if cookie.is_of(active) && Self::adopt_epoch(&this_cpu, active, cookie) {
+            return Self::switch_in_adopted(this_cpu, next, cookie);
+        }
+        Self::switch_in_slow(this_cpu, next)
     }
 
-    /// The fast path after `adopt_epoch` and F-ARRIVE, whether the CPU is present or not.
+    /// The fast path after `adopt_epoch`, whether the CPU is present or not.
     #[inline(never)]
     fn switch_in_adopted<T: HasGlobalAsids<P>>(
-        &self,
-        this_cpu: StrategyCpu<'_, P, T>,
+        this_cpu: AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
         cookie: Cookie,
     ) -> Switched {
-        match self.mark_present_settled(&this_cpu, next, cookie) {
+        match Self::mark_present_in(&this_cpu, next, cookie) {
             Ok(held) => {
                 this_cpu.load(next, cookie.tag(), held, this_cpu.mmu().properties().sharing);
                 Switched::Kept
             }
             Err(NeedsLock) => {
-                self.park_instead(&this_cpu);
-                self.switch_in_slow(this_cpu, next)
+                Self::park_instead(&this_cpu);
+                Self::switch_in_slow(this_cpu, next)
             }
         }
     }
@@ -108,20 +102,18 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// memory alone.
     #[cold]
     fn wake_from_lazy<T: HasGlobalAsids<P>>(
-        &self,
-        this_cpu: StrategyCpu<'_, P, T>,
+        this_cpu: AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         this_cpu.nmi_uaccess_disable();
-        let switched = self.end_lazy(&this_cpu, next);
+        let switched = Self::end_lazy(&this_cpu, next);
         this_cpu.nmi_uaccess_enable();
         switched
     }
 
     /// Ends lazy mode, in the space that the register names or at the switch to another one.
     fn end_lazy<T: HasGlobalAsids<P>>(
-        &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         let active = &T::global_cpu(this_cpu.cpu).active;
@@ -131,12 +123,12 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // Relaxed, both: as on the fast path.
         let cookie = Cookie(next.cookie.load(Ordering::Relaxed));
         if active.cookie.load(Ordering::Relaxed) != cookie.bits() {
-            return self.switch_in_fast(this_cpu, next);
+            return Self::switch_in_fast(this_cpu, next);
         }
-        match self.mark_present_in(this_cpu, next, cookie) {
+        match Self::mark_present_in(this_cpu, next, cookie) {
             Ok(Held::Keep) => return Switched::Unchanged,
             Ok(Held::Drop) => {}
-            Err(NeedsLock) => return self.switch_in_slow(this_cpu.copied(), next),
+            Err(NeedsLock) => return Self::switch_in_slow(this_cpu.copied(), next),
         }
         // Entries that this CPU holds were revoked while it was lazy. Lazy mode has ended before this
         // flush, so the flush covers everything that was revoked without an IPI.
@@ -148,23 +140,23 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// The slow path (2 and 3 in `mod.rs`).
     #[cold]
     pub(super) fn switch_in_slow<T: HasGlobalAsids<P>>(
-        &self,
-        this_cpu: StrategyCpu<'_, P, T>,
+        this_cpu: AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
+        let tags = this_cpu.tlb.tags.global();
         let mut flushed = false;
-        if let Ok(switched) = self.try_switch_in(&this_cpu, next, &mut flushed, None) {
+        if let Ok(switched) = tags.try_switch_in(&this_cpu, next, &mut flushed, None) {
             return switched;
         }
-        let lock = self.lock(this_cpu.tlb);
+        let lock = tags.lock(this_cpu.tlb);
         let mut rolled_over = false;
         loop {
-            match self.try_switch_in(&this_cpu, next, &mut flushed, Some(&lock)) {
+            match tags.try_switch_in(&this_cpu, next, &mut flushed, Some(&lock)) {
                 Ok(_) if rolled_over => return Switched::RolledOver,
                 Ok(switched) => return switched,
                 // No tag is free to fill the `asid_cache` with; after a rollover there is.
                 Err(NeedsLock) => {
-                    self.rollover(&this_cpu, &lock);
+                    tags.rollover(&this_cpu, &lock);
                     rolled_over = true;
                 }
             }
@@ -173,20 +165,20 @@ impl<P: Platform> GlobalAsids<'_, P> {
 
     /// Adopts the present epoch with the register parked, so that no tag is reserved for this CPU.
     #[cold]
-    pub(super) fn adopt_parked<T: HasGlobalAsids<P>>(&self, this_cpu: &StrategyCpu<'_, P, T>) {
+    pub(super) fn adopt_parked<T: HasGlobalAsids<P>>(&self, this_cpu: &AllocatorCpu<'_, P, T>) {
         let _lock = self.lock(this_cpu.tlb);
         // Relaxed: under the lock only this CPU writes the word.
         let active = Cookie(T::global_cpu(this_cpu.cpu).active.cookie.load(Ordering::Relaxed));
         let mut flushed = false;
         self.flush_if_pending(this_cpu, active, &mut flushed);
-        self.adopt_epoch(this_cpu, active, Cookie::new(active.epoch(), Tag::RESERVED));
+        Self::adopt_epoch(this_cpu, active, Cookie::new(active.epoch(), Tag::RESERVED));
     }
 
     /// One attempt at the slow path, 2 in `mod.rs`, or 3 with the lock held: finds a tag for `next`, adopts
     /// the epoch and loads the root.
     fn try_switch_in<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
         flushed: &mut bool,
         lock: Option<&ticket::Held<'_, P::Word>>,
@@ -206,12 +198,12 @@ impl<P: Platform> GlobalAsids<'_, P> {
             return Ok(self.switch_in_last_epoch(this_cpu, next, active));
         }
         let (cookie, fresh) = self.assign_asid(this_cpu, next, epoch, true, lock)?;
-        if !self.adopt_epoch(this_cpu, active, cookie) {
+        if !Self::adopt_epoch(this_cpu, active, cookie) {
             return Err(NeedsLock);
         }
-        let Ok(held) = self.mark_present_in(this_cpu, next, cookie) else {
+        let Ok(held) = Self::mark_present_in(this_cpu, next, cookie) else {
             // The space got another tag since this CPU claimed this one, which no other CPU uses now.
-            self.park_instead(this_cpu);
+            Self::park_instead(this_cpu);
             *flushed = false;
             return self.try_switch_in(this_cpu, next, flushed, lock);
         };
@@ -229,7 +221,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// is enough, however many rollovers happen during the switch-in.
     fn flush_if_pending<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         active: Cookie,
         flushed: &mut bool,
     ) {
@@ -244,15 +236,14 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// next rollover does not reserve the tag that the register named before, so its entries must not come
     /// back after this CPU has flushed its TLB for that rollover.
     #[cold]
-    fn park_instead<T: HasGlobalAsids<P>>(&self, this_cpu: &StrategyCpu<'_, P, T>) {
+    fn park_instead<T: HasGlobalAsids<P>>(this_cpu: &AllocatorCpu<'_, P, T>) {
         this_cpu.park_register();
     }
 
     /// Publishes the cookie that the register is about to name, and with it that this CPU has adopted the
     /// epoch. Fails if a rollover came in between.
     pub(super) fn adopt_epoch<T: HasGlobalAsids<P>>(
-        &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         active: Cookie,
         cookie: Cookie,
     ) -> bool {
@@ -274,7 +265,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// together with a fresh tag.
     pub(super) fn assign_asid<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
         epoch: u64,
         enters: bool,
@@ -348,7 +339,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// brought to a later epoch nothing has to be updated: that only makes the cookie younger.
     fn is_reserved_for<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         space: &AddressSpace<P>,
         old: Cookie,
         epoch: u64,
@@ -384,7 +375,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// it first.
     fn take_asid<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         epoch: u64,
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Tag, NeedsLock> {
@@ -425,11 +416,11 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// shared with no other CPU.
     fn switch_in_last_epoch<T: HasGlobalAsids<P>>(
         &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
         active: Cookie,
     ) -> Switched {
-        let adopted = self.adopt_epoch(this_cpu, active, Cookie::new(self.last_epoch(), LAST_TAG));
+        let adopted = Self::adopt_epoch(this_cpu, active, Cookie::new(self.last_epoch(), LAST_TAG));
         debug_assert!(adopted, "no epoch comes that could pass this CPU");
         this_cpu.mmu().settle(); // As F-ARRIVE.
         // With the lock: another holder either sees this epoch, or still goes by the former tag of the space.
@@ -445,8 +436,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     /// After this CPU has published that it switches to `next` under `cookie`: marks it present there, and
     /// returns whether the load must drop entries. Fails if the space has another tag by now.
     fn mark_present_in<T: HasGlobalAsids<P>>(
-        &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
         cookie: Cookie,
     ) -> Result<Held, NeedsLock> {
@@ -454,20 +444,10 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // before the root is loaded; a walk is no load, and no ordering of a load holds it back. It also
         // completes the invalidations that the outgoing thread has begun.
         this_cpu.mmu().settle();
-        self.mark_present_settled(this_cpu, next, cookie)
-    }
-
-    /// [`Self::mark_present_in`] after F-ARRIVE.
-    fn mark_present_settled<T: HasGlobalAsids<P>>(
-        &self,
-        this_cpu: &StrategyCpu<'_, P, T>,
-        next: &AddressSpace<P>,
-        cookie: Cookie,
-    ) -> Result<Held, NeedsLock> {
         if this_cpu.is_present(next) {
             Ok(Held::Keep)
         } else {
-            self.mark_present_under(this_cpu, next, cookie)
+            Self::mark_present_under(this_cpu, next, cookie)
         }
     }
 }

@@ -192,7 +192,7 @@ fn switch(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>) -> Switched {
 fn stop_on_the_way(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>) {
     on(cpu, || {
         let active = Cookie(this_cpu(tlb).cpu().active.cookie.get());
-        assert!(tlb.tags().adopt_epoch(&this_cpu(tlb).strategy(), active, space.cookie()));
+        assert!(GlobalAsids::adopt_epoch(&this_cpu(tlb).for_allocator(), active, space.cookie()));
     });
 }
 
@@ -200,6 +200,6 @@ fn stop_on_the_way(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>) {
 fn turn(tlb: Machine) {
     on(0, || {
         let lock = tlb.tags().lock(tlb);
-        tlb.tags().rollover(&this_cpu(tlb).strategy(), &lock);
+        tlb.tags().rollover(&this_cpu(tlb).for_allocator(), &lock);
     });
 }

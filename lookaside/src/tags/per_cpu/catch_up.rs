@@ -22,7 +22,7 @@ use crate::{
     ids::CpuId,
     platform::Platform,
     request::{Mapped, ReceivedRequest},
-    tlb::StrategyCpu,
+    tlb::AllocatorCpu,
     word::{Ordering, Word},
 };
 
@@ -32,7 +32,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// Returns whether it was needed.
     #[inline]
     pub(super) fn flush_generations<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         (slot, tag): (usize, Tag),
         (first, last): (u64, u64),
         flush: impl FnOnce(&Mapped),
@@ -84,7 +84,7 @@ impl<W: Word, const SLOTS: usize> PerCpuAsidsCpu<W, SLOTS> {
 
 /// Leaves the space if this CPU is lazy in it, and returns whether it was.
 pub(super) fn leave_if_lazy<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
-    this_cpu: &StrategyCpu<'_, P, T>,
+    this_cpu: &AllocatorCpu<'_, P, T>,
 ) -> bool {
     // Relaxed: this CPU's own word.
     let lazy = T::per_cpu(this_cpu.cpu).active.load(Ordering::Relaxed) & LAZY != 0;
@@ -106,7 +106,7 @@ pub(super) struct CatchUp {
 impl CatchUp {
     /// Of the CPU that runs this; `None` if it runs no space.
     pub(super) fn of<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
     ) -> Option<Self> {
         let cpu = T::per_cpu(this_cpu.cpu);
         // Relaxed: this CPU's own word.
@@ -120,7 +120,7 @@ impl CatchUp {
     /// Records that everything was flushed that was revoked up to generation `now`.
     pub(super) fn note_flushed<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
         self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         now: u64,
     ) {
         if now > self.flushed_up_to {
@@ -133,7 +133,7 @@ impl CatchUp {
     #[inline]
     pub(super) fn flush_told_page<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
         self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
     ) -> u64 {
         let next = self.flushed_up_to + 1;
         let Some(page) = this_cpu.queue().told_page(self.context, next) else { return 0 };
@@ -146,7 +146,7 @@ impl CatchUp {
     #[inline(never)]
     pub(super) fn flush_request<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
         self,
-        this_cpu: StrategyCpu<'_, P, T>,
+        this_cpu: AllocatorCpu<'_, P, T>,
         initiator: CpuId,
     ) -> u64 {
         let next = self.flushed_up_to + 1;
@@ -159,7 +159,7 @@ impl CatchUp {
     /// how many flushes this did.
     pub(super) fn flush_missed<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
         self,
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         received: Option<&ReceivedRequest>,
         now: u64,
     ) -> u64 {

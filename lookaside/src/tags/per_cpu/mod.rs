@@ -44,7 +44,7 @@ use crate::{
     range::VaRange,
     request::{FlushRanges, FlushRequest, FlushScope, Mapped},
     space::AddressSpace,
-    tlb::{Cpu, CurrentCpu, Released, RootState, StrategyCpu, Switched, Tags, Tlb},
+    tlb::{AllocatorCpu, Cpu, CurrentCpu, Released, RootState, Switched, Tags, Tlb},
     word::{Aligned, Ordering, Word},
 };
 
@@ -159,7 +159,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     }
 
     #[inline]
-    fn switch_in(this_cpu: &StrategyCpu<'_, P, T>, next: &AddressSpace<P>) -> Switched {
+    fn switch_in(this_cpu: &AllocatorCpu<'_, P, T>, next: &AddressSpace<P>) -> Switched {
         debug_assert!(this_cpu.register_is_ours(), "the root register was written by others");
         let mmu = this_cpu.mmu();
         mmu.settle();
@@ -180,7 +180,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         }
     }
 
-    fn lazy(this_cpu: &StrategyCpu<'_, P, T>) {
+    fn lazy(this_cpu: &AllocatorCpu<'_, P, T>) {
         this_cpu.mmu().settle();
         let active = &T::per_cpu(this_cpu.cpu).active;
         let now = active.load(Ordering::Relaxed); // Relaxed: this CPU's own word.
@@ -191,7 +191,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         }
     }
 
-    fn park(this_cpu: &StrategyCpu<'_, P, T>) -> Switched {
+    fn park(this_cpu: &AllocatorCpu<'_, P, T>) -> Switched {
         this_cpu.mmu().settle();
         let active = &T::per_cpu(this_cpu.cpu).active;
         // Relaxed: this CPU's own word.
@@ -245,7 +245,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     }
 
     #[inline(always)] // Out of line, each caller writes the request to memory.
-    fn flush_local(this_cpu: &StrategyCpu<'_, P, T>, request: &FlushRequest<'_>) -> bool {
+    fn flush_local(this_cpu: &AllocatorCpu<'_, P, T>, request: &FlushRequest<'_>) -> bool {
         let FlushScope::AddressSpace { context, first, last } = request.scope else { return false };
         let slots = &*T::per_cpu(this_cpu.cpu).slots;
         let tables = request.ranges.change() == TableChange::FreedTables;
@@ -267,7 +267,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     }
 
     #[inline]
-    fn flush_page(this_cpu: &StrategyCpu<'_, P, T>, _: u64, generation: u64, page: VaRange) {
+    fn flush_page(this_cpu: &AllocatorCpu<'_, P, T>, _: u64, generation: u64, page: VaRange) {
         let (slot, tag) = (T::per_cpu(this_cpu.cpu).slots.current(), this_cpu.tag());
         Self::flush_generations(this_cpu, (slot, tag), (generation, generation), |_| {
             this_cpu.invalidate_page(tag, page);
@@ -281,7 +281,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     }
 
     #[inline]
-    fn catch_up_with(this_cpu: &StrategyCpu<'_, P, T>, described_by: Option<CpuId>) -> u64 {
+    fn catch_up_with(this_cpu: &AllocatorCpu<'_, P, T>, described_by: Option<CpuId>) -> u64 {
         if leave_if_lazy(this_cpu) {
             return 1;
         }
@@ -292,7 +292,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         }
     }
 
-    fn catch_up(this_cpu: &StrategyCpu<'_, P, T>) -> u64 {
+    fn catch_up(this_cpu: &AllocatorCpu<'_, P, T>) -> u64 {
         if leave_if_lazy(this_cpu) {
             return 1;
         }
@@ -304,7 +304,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     }
 
     #[inline]
-    fn mapped(this_cpu: &StrategyCpu<'_, P, T>, space: &AddressSpace<P>, pages: u64) {
+    fn mapped(this_cpu: &AllocatorCpu<'_, P, T>, space: &AddressSpace<P>, pages: u64) {
         let cpu = T::per_cpu(this_cpu.cpu);
         // Relaxed: this CPU's own word.
         if id_of(cpu.active.load(Ordering::Relaxed)) == space.id() {
@@ -312,7 +312,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         }
     }
 
-    fn flush_all_spaces(this_cpu: &StrategyCpu<'_, P, T>) {
+    fn flush_all_spaces(this_cpu: &AllocatorCpu<'_, P, T>) {
         let missed = CatchUp::of(this_cpu);
         // Read before the flush, which does not cover what is revoked later.
         //
@@ -339,11 +339,11 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         T::per_cpu(cpu).active.store(0, Ordering::Relaxed);
     }
 
-    fn flush_broadcast(_: &StrategyCpu<'_, P, T>, _: u64, _: &FlushRanges, _: Wait) {
+    fn flush_broadcast(_: &AllocatorCpu<'_, P, T>, _: u64, _: &FlushRanges, _: Wait) {
         unreachable!("a tag is one CPU's own");
     }
 
-    fn retag(_: &StrategyCpu<'_, P, T>, _: &AddressSpace<P>, _: u64) -> bool {
+    fn retag(_: &AllocatorCpu<'_, P, T>, _: &AddressSpace<P>, _: u64) -> bool {
         false
     }
 
@@ -352,7 +352,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         false
     }
 
-    fn restore_root(this_cpu: &StrategyCpu<'_, P, T>) {
+    fn restore_root(this_cpu: &AllocatorCpu<'_, P, T>) {
         // Relaxed: this CPU's own word. It named the space all the while, so that initiators went on
         // sending requests to this CPU: it has missed no flush without a request. One of them may have
         // parked it.
@@ -368,7 +368,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         T::per_cpu(this_cpu.cpu).slots.take_user_flush()
     }
 
-    fn release(_: &StrategyCpu<'_, P, T>, space: &AddressSpace<P>) -> Released {
+    fn release(_: &AllocatorCpu<'_, P, T>, space: &AddressSpace<P>) -> Released {
         // A slot keeps the identifier until it is reused, and no other space gets it. A CPU that switches to
         // this space again flushes.
         let _ = space.bump_generation();

@@ -9,7 +9,7 @@ use crate::{
     platform::Platform,
     request::MissedFlush,
     space::AddressSpace,
-    tlb::{StrategyCpu, Switched},
+    tlb::{AllocatorCpu, Switched},
     word::{Ordering, Word},
 };
 
@@ -17,7 +17,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// Switch-in to a space in which this CPU was not present.
     #[cold]
     pub(super) fn switch_in_absent<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: StrategyCpu<'_, P, T>,
+        this_cpu: AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         // The generation tells what this CPU has missed.
@@ -28,7 +28,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// Switch-in after this CPU has published that it is switching to `next`, which is `who`.
     #[inline]
     pub(super) fn switch_in_present<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
         who: u64,
     ) -> Switched {
@@ -49,7 +49,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// After the load of the root.
     #[inline]
     fn switched_in<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         space: &AddressSpace<P>,
         who: u64,
         slot: usize,
@@ -68,7 +68,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// Loads a space of which this CPU has missed a flush, or which is in none of its slots.
     #[cold]
     fn switch_in_stale<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: StrategyCpu<'_, P, T>,
+        this_cpu: AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
         known: Option<usize>,
         generation: u64,
@@ -117,7 +117,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// Switch-in to the space that the register names already.
     #[inline]
     pub(super) fn switch_in_again<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
         active: u64,
     ) -> Switched {
@@ -130,7 +130,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// Ends lazy mode.
     #[cold]
     fn resume<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: StrategyCpu<'_, P, T>,
+        this_cpu: AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
         // FENCE F-UNLAZY-RESUME (pairs with F-GENERATION): this CPU is seen to run the space before it reads
@@ -141,7 +141,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
 
     /// Flushes what this CPU has missed of the space that its register names.
     fn catch_up_after_lazy<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: &StrategyCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         space: &AddressSpace<P>,
     ) -> Switched {
         let (mmu, slots) = (this_cpu.mmu(), &*T::per_cpu(this_cpu.cpu).slots);

@@ -46,6 +46,13 @@ const PINNED: &[&[Act]] = &[&[Pin(A), Run(A), Zap(A), Unpin(A)], &[Run(A), Run(B
 /// A device comes to use the tag while it is left behind.
 const PINS: &[&[Act]] = &[&[Run(A), Zap(A), Run(B)], &[Run(B), Pin(A), Unpin(A)]];
 
+/// A space is flushed whose tag another space has in the epoch that has come meanwhile, by the CPU that runs that one and
+/// kept a tag of the epoch before.
+const FOREIGN: &[&[Act]] = &[
+    &[Run(A), Run(B), Run(C), Release(B), Await, Run(E), ProtectBoth(A), Read],
+    &[Run(D), Run(E), Tell],
+];
+
 /// Where CPUs use each other's entries, a broadcast is spared.
 const SHARED: &[&[Act]] = &[&[Run(A), Unmap(A), Run(B)], &[Run(A), Run(B), Run(A)]];
 
@@ -102,6 +109,10 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "two pages are unmapped from a space whose tag is pinned"),
     by_epoch!("fresh-pins-arm", ArmFresh, Few { pins: 1, ..SPARE }, PINS, Bounded(4),
         "a space gets a new tag while it is pinned"),
+    by_epoch!("fresh-foreign-arm", ArmFresh, RETURNED, FOREIGN, Bounded(3),
+        "a space is flushed by a CPU that runs the one that has its former tag"),
+    by_epoch!("fresh-foreign-x86", BroadcastFresh, RETURNED, FOREIGN, Bounded(3),
+        "as fresh-foreign-arm, on x86 with INVLPGB"),
     by_epoch!("fresh-shared-arm-cnp", ArmSharedFresh, SPARE, SHARED, Bounded(4),
         "a space gets a new tag where CPUs use each other's entries"),
     by_epoch!("fresh-stranger-arm-cnp", ArmSharedFresh, SPARE, STRANGER, Bounded(4),

@@ -1,7 +1,7 @@
 //! Flushes that are begun with interrupts off, and waited for with interrupts on, perhaps on another CPU.
 
 use lookaside::{
-    CurrentCpu, Gather, KernelGather,
+    Gather, KernelGather,
     arch::Mmu,
     flush::PendingFlush,
     platform::{CpuId, Ordering, Word as _},
@@ -27,37 +27,26 @@ pub(super) enum Begun<M: Mmu + 'static, T: Strategy<Platform<M>>> {
 }
 
 impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
-    pub(super) fn begin_unmap(
-        &'static self,
-        this_cpu: &CurrentCpu<'static, Platform<M>, T>,
-        number: usize,
-    ) -> Begun<M, T> {
+    pub(super) fn begin_unmap(&'static self, number: usize) -> Begun<M, T> {
         let mut removals = Removals::default();
         let mut gather = Gather::holding(self.space(number), Freed::default());
         if let Some(page) = self.take(&mut gather, number, 0, &mut removals) {
             gather.hold_page(page);
         }
-        Begun::Space { flush: this_cpu.begin_flush(gather), number, removals }
+        Begun::Space { flush: self.tlb.begin_flush(&(), gather), number, removals }
     }
 
-    pub(super) fn begin_free_table(
-        &'static self,
-        this_cpu: &CurrentCpu<'static, Platform<M>, T>,
-        number: usize,
-    ) -> Begun<M, T> {
+    pub(super) fn begin_free_table(&'static self, number: usize) -> Begun<M, T> {
         let (gather, removals) = self.take_table(number, false);
-        Begun::Space { flush: this_cpu.begin_flush(gather), number, removals }
+        Begun::Space { flush: self.tlb.begin_flush(&(), gather), number, removals }
     }
 
-    pub(super) fn begin_unmap_kernel(
-        &'static self,
-        this_cpu: &CurrentCpu<'static, Platform<M>, T>,
-    ) -> Begun<M, T> {
+    pub(super) fn begin_unmap_kernel(&'static self) -> Begun<M, T> {
         // Relaxed: the flush makes it visible.
         self.kernel.expect("a kernel").store(0, Ordering::Relaxed);
         let mut gather = KernelGather::new(&self.tlb);
         gather.revoke(page_at(KERNEL));
-        Begun::Kernel(this_cpu.begin_flush_kernel(gather))
+        Begun::Kernel(self.tlb.begin_flush_kernel(&(), gather))
     }
 
     /// Keeps a flush for the act that waits for it.

@@ -293,16 +293,16 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             }
             Act::Defer(one, other) => self.hand_over(&this_cpu, ordinal, [one, other]),
             Act::HandOver(number) => {
-                let begun = self.begin_unmap(&this_cpu, number);
+                let begun = self.begin_unmap(number);
                 self.rest(&this_cpu);
                 self.tell_of(Some(Pending::Flush(Box::new(begun))));
             }
             Act::Complete => self.take_over(&this_cpu),
-            Act::BeginUnmap(number) => self.keep(ordinal, self.begin_unmap(&this_cpu, number)),
+            Act::BeginUnmap(number) => self.keep(ordinal, self.begin_unmap(number)),
             Act::BeginFreeTable(number) => {
-                self.keep(ordinal, self.begin_free_table(&this_cpu, number));
+                self.keep(ordinal, self.begin_free_table(number));
             }
-            Act::BeginUnmapKernel => self.keep(ordinal, self.begin_unmap_kernel(&this_cpu)),
+            Act::BeginUnmapKernel => self.keep(ordinal, self.begin_unmap_kernel()),
             Act::Finish => self.finish(ordinal),
             Act::UnmapKernel => self.flush_kernel(&this_cpu, KernelGather::new(&self.tlb), true),
             Act::UnmapKernelOpenly => {
@@ -332,7 +332,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             // A lazy CPU runs no user code.
             _ if self.rests(cpu) => {}
             Act::Read => {
-                let _ = access(PAGES[0]);
+                oracle::check(self.reads_its_own(cpu), "user code reads what is not its own")
             }
             Act::Write => {
                 let _ = access_store(PAGES[0], 1);
@@ -392,11 +392,14 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         if self.rests(this_cpu.id()) {
             return;
         }
-        let own =
-            self.runs[this_cpu.id().index()].get().checked_sub(1).map(|number| number as usize);
-        let fits =
-            access(PAGES[0]).is_none_or(|found| self.owner_of(found) == own && own.is_some());
-        oracle::check(fits, "firmware left its root behind");
+        oracle::check(self.reads_its_own(this_cpu.id()), "firmware left its root behind");
+    }
+
+    /// Accesses the page of the space that this CPU, which is `cpu`, runs: whether it faults, or finds a frame that this
+    /// space has or had.
+    fn reads_its_own(&self, cpu: CpuId) -> bool {
+        let own = self.runs[cpu.index()].get().checked_sub(1).map(|number| number as usize);
+        access(PAGES[0]).is_none_or(|found| own.is_some() && self.owner_of(found) == own)
     }
 
     fn find_forgotten(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>, number: usize) {

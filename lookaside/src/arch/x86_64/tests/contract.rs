@@ -292,7 +292,7 @@ fn later_is_not_now() {
         let (tag, page) = (case.tags()[0], [page(0x4000)]);
         x86.begin_broadcast(case.errata, Invalidation::ranges(tag, &page, TableChange::LastLevel));
         assert!(x86.insn.broadcast_pending());
-        x86.settle();
+        x86.complete_broadcast(case.errata);
     });
     assert!(!pending.broadcast_pending());
 }
@@ -349,7 +349,7 @@ fn invalidations(did: &[Did]) -> u64 {
 }
 
 #[test]
-fn settle_completes_what_the_outgoing_thread_began() {
+fn what_the_outgoing_thread_began_can_be_completed() {
     use super::super::Instructions;
     for case in cases() {
         case.run(|x86| {
@@ -359,7 +359,7 @@ fn settle_completes_what_the_outgoing_thread_began() {
                 let began = super::super::invlpgb::Operands::ALL_BUT_GLOBAL;
                 x86.insn.invlpgb(began.rax, began.ecx, began.edx);
             }
-            x86.settle();
+            x86.complete_broadcast(case.errata);
         });
     }
 }

@@ -185,14 +185,16 @@ fn the_toggle_puts_back_what_it_found() {
 }
 
 #[test]
-fn settle_waits_for_broadcasts_and_costs_nothing_without_them() {
-    let settle = |x86: &X86<&Cpu>| x86.settle();
-    for (features, config) in [(FULL, PLAIN), (NO_INVPCID, PLAIN), (NO_PCID, PLAIN), (FULL, OFF)] {
-        assert_eq!(emitted(features, config, settle), []);
-    }
-    assert_eq!(emitted(BROADCASTING, PLAIN, settle), [Did::Tlbsync]);
+fn settling_executes_nothing_and_waiting_for_broadcasts_nothing_where_there_are_none() {
     let never = Config { invlpgb: Use::Never, ..PLAIN };
-    assert_eq!(emitted(BROADCASTING, never, settle), []);
+    let complete = |x86: &X86<&Cpu>| x86.complete_broadcast(Errata::NONE);
+    for (features, config) in
+        [(FULL, PLAIN), (NO_INVPCID, PLAIN), (NO_PCID, PLAIN), (FULL, OFF), (BROADCASTING, never)]
+    {
+        assert_eq!(emitted(features, config, complete), []);
+    }
+    assert_eq!(emitted(BROADCASTING, PLAIN, complete), [Did::Tlbsync]);
+    assert_eq!(emitted(BROADCASTING, PLAIN, |x86| x86.settle()), []);
 }
 
 #[test]

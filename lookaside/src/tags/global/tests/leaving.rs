@@ -46,7 +46,7 @@ fn root_state_of_a_flush_pending_cpu_waits_for_the_new_epoch() {
     let _ = switch(tlb, 0, &b);
     let (was, goes_to) = (a.cookie(), b.cookie());
     // It is in mid-switch.
-    assert!(on(1, || tlb.tags().adopt_epoch(&this_cpu(tlb).strategy(), was, goes_to)));
+    assert!(on(1, || GlobalAsids::adopt_epoch(&this_cpu(tlb).for_allocator(), was, goes_to)));
     let passed = &tlb.cpus()[1].tags;
     passed.active.cookie.set(Cookie::flush_pending(2).bits());
     AWAITED.set(Some(Box::new(move || {
@@ -121,10 +121,29 @@ fn a_fresh_tag_writes_nothing_about_cpus_that_hold_nothing() {
         word.work();
     }
     let before = a.cookie();
-    assert!(on(0, || tlb.tags().retag(&this_cpu(tlb).strategy(), &a, before.bits())));
+    assert!(on(0, || tlb.tags().retag(&this_cpu(tlb).for_allocator(), &a, before.bits())));
     assert_ne!(a.cookie(), before);
     let writes = [0, 1, 2].map(|word: usize| residents[word].work().1);
     assert!(writes[0] > 0 && writes[1] == 0 && writes[2] > 0, "{writes:?}");
+}
+
+#[test]
+fn a_space_of_a_former_epoch_is_not_retagged_in_place_of_the_one_that_has_its_tag_now() {
+    let tlb = sized(2, 16);
+    let (a, mut b, c) = (space(tlb), space(tlb), space(tlb));
+    for next in [&a, &b, &c] {
+        let _ = switch(tlb, 0, next);
+    }
+    // CPU 0 has a tag of this epoch in its `asid_cache`, and `a` runs nowhere.
+    assert_eq!(on(0, || this_cpu(tlb).release(&mut b)), Released::AtOnce);
+    turn(tlb);
+    let d = tlb.space(Root::new(8192), residents(tlb)).unwrap();
+    let _ = switch(tlb, 1, &d);
+    let _ = switch(tlb, 0, &d);
+    assert_eq!(a.cookie().tag(), d.cookie().tag());
+    let retagged =
+        on(0, || tlb.tags().retag(&this_cpu(tlb).for_allocator(), &a, a.cookie().bits()));
+    assert!(!retagged && tlb.cpus()[0].loaded() == (d.root(), d.cookie().tag()));
 }
 
 // ---- Stopping

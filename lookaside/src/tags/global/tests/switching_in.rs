@@ -5,8 +5,9 @@ use crate::{residency::Residency, tests::meanwhile};
 
 /// The result if `cpu` claims a tag in `epoch`.
 fn assign_asid(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>, epoch: u64) -> Option<Cookie> {
-    let claimed =
-        on(cpu, || tlb.tags().assign_asid(&this_cpu(tlb).strategy(), space, epoch, true, None));
+    let claimed = on(cpu, || {
+        tlb.tags().assign_asid(&this_cpu(tlb).for_allocator(), space, epoch, true, None)
+    });
     claimed.ok().map(|(cookie, _)| cookie)
 }
 

@@ -42,17 +42,15 @@ fn a_switch_fences_at_most_and_leaves_the_kernels_root_loaded() {
 
 #[test]
 fn a_foreign_root_stands_in_for_the_kernels() {
-    let leave = |riscv: &Riscv<Recorder>, errata| riscv.leave_foreign(errata);
+    let leave = |tag| load(A, tag, Held::Keep);
     assert_eq!(executed(16, (RESERVED, 0), NO_ERRATA, foreign), [sfence(1), write(B, 1)]);
-    assert_eq!(executed(16, (B, 1), NO_ERRATA, leave), [write(RESERVED, 0)]);
+    assert_eq!(executed(16, (B, 1), NO_ERRATA, leave(2)), [write(RESERVED, 0)]);
     assert_eq!(executed(0, (RESERVED, 0), NO_ERRATA, foreign), [write(B, 0), sfence(0)]);
-    assert_eq!(executed(0, (B, 0), NO_ERRATA, leave), [write(RESERVED, 0), sfence(0)]);
+    assert_eq!(executed(0, (B, 0), NO_ERRATA, leave(0)), [write(RESERVED, 0), sfence(0)]);
     // With one root for both modes the load of the space's root is enough.
     assert_eq!(switch(16, (A, 2), NO_ERRATA, foreign), [sfence(1), write(B, 1)]);
     assert_eq!(switch(0, (A, 0), NO_ERRATA, foreign), [write(B, 0), sfence(0)]);
-    let one = machine(16, CONFIG, satp(B, 1));
-    leave(&one, NO_ERRATA);
-    assert_eq!(one.instructions.take(), []);
+    assert_eq!(switch(16, (B, 1), NO_ERRATA, leave(2)), [write(A, 2)]);
 }
 
 #[test]
