@@ -108,13 +108,19 @@ fn flag_02_what_one_initiator_asked_is_not_confused_with_what_another_did() {
             let done = &done;
             // Threads of the flushers, each a CPU with interrupts off.
             let threads = [0, 1].map(|cpu| {
-                let flush = &run.flush;
+                let (flush, serve) = (&run.flush, &run.serve);
                 scope.spawn(move || {
                     flush(cpu, What::Page);
                     done.fetch_add(1, Ordering::SeqCst);
+                    // The other's request may have come when this one needed no answer any more.
+                    while done.load(Ordering::SeqCst) < 2 {
+                        serve(cpu);
+                        std::thread::yield_now();
+                    }
                 })
             });
-            while platform.pending().len() < 3 {
+            // Not for all three at one moment: the two serve each other, and are pending no more.
+            while !platform.pending().contains(&FAR) {
                 std::thread::yield_now();
             }
             // Both wait for the third and serve each other meanwhile.
