@@ -18,8 +18,10 @@ use crate::{
 mod madvise;
 mod mremap;
 mod munmap;
+mod write_back;
 
 use madvise::{ADVICE_THAT_FLUSHES, MADV_PAGEOUT};
+pub(super) use write_back::Written;
 
 /// From how many pages on Linux flushes everything instead.
 const CEILING: u64 = 33;
@@ -134,9 +136,12 @@ pub(super) fn pages(address: u64, length: u64) -> Range<u64> {
 /// The pages that a call is about, before it is known what it returns.
 pub(super) fn subject(call: Call, arguments: &[u64; 5]) -> Option<Range<u64>> {
     let range = match call {
-        Call::Munmap | Call::Mprotect | Call::PkeyMprotect | Call::Madvise | Call::Mremap => {
-            pages(arguments[0], arguments[1])
-        }
+        Call::Munmap
+        | Call::Mprotect
+        | Call::PkeyMprotect
+        | Call::Madvise
+        | Call::Mremap
+        | Call::Msync => pages(arguments[0], arguments[1]),
         Call::Mmap if arguments[3] & MAP_FIXED != 0 => pages(arguments[0], arguments[1]),
         _ => return None,
     };
@@ -154,7 +159,7 @@ impl Memory {
         budget: &mut Budget,
     ) -> Effect {
         let mut effect = Effect::default();
-        let &[first, second, third, fourth, _] = arguments;
+        let &[first, second, third, fourth, fifth] = arguments;
         let failed = (-4095..0).contains(&value);
         match call {
             Call::Mmap if !failed => {
@@ -173,10 +178,13 @@ impl Memory {
                     (_, true) => View::SharedMemory,
                     (_, false) => View::SharedFile,
                 };
-                self.areas.set(range.clone(), view, third & ANY);
+                let file = (fourth & MAP_ANONYMOUS == 0).then_some(fifth as u32);
+                self.areas.set_file(range.clone(), view, third & ANY, file);
                 self.known.add(range.clone());
                 if fourth & (MAP_POPULATE | MAP_LOCKED) != 0 {
-                    self.fill(range, third & WRITE != 0, frames, budget, &mut effect);
+                    // Pages of a shared file are only read, so that the first write to each is noticed.
+                    let write = third & WRITE != 0 && view != View::SharedFile;
+                    self.fill(range, write, frames, budget, &mut effect);
                 }
             }
             Call::Munmap if !failed => {

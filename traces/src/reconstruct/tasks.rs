@@ -6,7 +6,7 @@ use crate::{
     Call, NameId, Pages, Trace,
     reconstruct::{
         frames::{Frames, NO_FRAME},
-        linux::Gathers,
+        linux::{Gathers, Written},
         memory::Memory,
     },
 };
@@ -53,6 +53,8 @@ pub(super) struct Frees {
 pub(super) struct Open {
     pub(super) call: Call,
     pub(super) arguments: [u64; 5],
+    /// What it writes back.
+    pub(super) written: Written,
     /// Whether it waits for others to end theirs.
     pub(super) waits: bool,
     /// Where and when it went about its work: when it began, or when its thread slept last and came back.

@@ -203,9 +203,13 @@ impl<'t> Walk<'t> {
                 self.called(event.task);
                 let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
                 (task.fault, task.told) = (None, false);
+                let memory = task.space.map(|space| &mut self.tasks.spaces[space as usize].memory);
+                let written =
+                    memory.map(|memory| memory.write_back(call, &arguments)).unwrap_or_default();
                 task.call = Some(Open {
                     call,
                     arguments,
+                    written,
                     flushes: Vec::new(),
                     times: Vec::new(),
                     waits: false,

@@ -168,7 +168,7 @@ fn another_version_is_refused_with_both() {
     let mut bytes = written(&every_kind());
     bytes[16] = 9;
     let error = read_own(&bytes).expect_err("another version").to_string();
-    assert_eq!(error, "a.trace: byte 16: it is of version 9; this program reads versions 1 to 3");
+    assert_eq!(error, "a.trace: byte 16: it is of version 9; this program reads versions 1 to 4");
     assert!(read_own(b"not a trace at all, but some text").is_err());
 }
 

@@ -40,7 +40,7 @@ impl Memory {
             self.unmap(&old, frames, effect);
         }
         if let Some(area) = area {
-            self.areas.set(new.clone(), area.view, area.allowed);
+            self.areas.set_file(new.clone(), area.view, area.allowed, area.file);
             if area.own {
                 self.areas.own(new.start);
             }

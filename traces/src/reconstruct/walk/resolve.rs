@@ -28,7 +28,7 @@ impl Walk<'_> {
             None => Gathers::No,
         };
         let crowded = self.tasks.spaces[space as usize].crowded(how);
-        let Some(Open { call, arguments, flushes, times, began, stopped, .. }) =
+        let Some(Open { call, arguments, flushes, times, began, stopped, written, .. }) =
             self.forget_call(event.task)
         else {
             return;
@@ -39,6 +39,7 @@ impl Walk<'_> {
         let Tasks { spaces, frames, .. } = &mut self.tasks;
         let State { memory, users, .. } = &mut spaces[space as usize];
         let mut effect = memory.call(call, &arguments, value, frames, &mut self.budget);
+        memory.written_back(written, value, &mut effect);
         if *users > 1 {
             effect.defer(call, &arguments);
         }

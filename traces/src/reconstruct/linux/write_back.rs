@@ -1,0 +1,115 @@
+//! What `msync`, `fsync` and their like write back: the dirty pages of shared views of a file. Each is made clean and
+//! write-protected, and flushed by itself.
+
+use core::ops::Range;
+
+use super::{Effect, alone, pages};
+use crate::{
+    Call,
+    reconstruct::{
+        areas::{View, WRITE},
+        bits::{Bits, PIECE},
+        memory::Memory,
+    },
+};
+
+const MS_SYNC: u64 = 4;
+const SYNC_FILE_RANGE_WRITE: u64 = 2;
+
+/// Part of the range is not mapped: what is mapped was written back nevertheless.
+const ENOMEM: i64 = -12;
+/// The disk failed, after pages were made clean.
+const EIO: i64 = -5;
+
+/// The pages that a call writes back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::reconstruct) struct Written {
+    pages: Vec<u64>,
+    /// Whether it was about what was mapped before the trace began, so that others may have been dirty.
+    unknown: bool,
+}
+
+impl Memory {
+    /// A call begins that writes back. Linux notes which pages are dirty when it begins to write, and leaves those alone
+    /// that are written to later: they are made clean here and now, so that a later write is one of the next call.
+    pub(in crate::reconstruct) fn write_back(
+        &mut self,
+        call: Call,
+        arguments: &[u64; 5],
+    ) -> Written {
+        let &[first, second, third, fourth, _] = arguments;
+        let mut written = Written::default();
+        let file = first as u32;
+        let ranges: Vec<Range<u64>> = match call {
+            Call::Msync if third & MS_SYNC != 0 && first.is_multiple_of(4096) => {
+                let range = pages(first, second);
+                written.unknown = self.learn(&range);
+                self.areas.shared_files(&range)
+            }
+            Call::Fsync | Call::Fdatasync => self.areas.of_file(file).collect(),
+            // Where in the file a view begins no event says: it is taken for the beginning of the file.
+            Call::SyncFileRange if fourth & SYNC_FILE_RANGE_WRITE != 0 => {
+                let part = match third {
+                    0 => second / 4096..u64::MAX,
+                    length => pages(second, length),
+                };
+                let of_view = |view: Range<u64>| {
+                    let at = |page: u64| view.start.saturating_add(page).min(view.end);
+                    at(part.start)..at(part.end)
+                };
+                self.areas.of_file(file).map(of_view).collect()
+            }
+            _ => Vec::new(),
+        };
+        for range in ranges.into_iter().filter(|range| !range.is_empty()) {
+            for (number, bits, piece) in self.within(&range) {
+                let dirty = piece.present.and(piece.writable).and(bits);
+                written.pages.extend(dirty.iter().map(|page| number * PIECE + page));
+                piece.writable = piece.writable.without(dirty);
+            }
+        }
+        written
+    }
+
+    /// What is written back is a shared view of a file, also where nobody saw it mapped. Says whether there is such a
+    /// part in the range.
+    fn learn(&mut self, range: &Range<u64>) -> bool {
+        if self.complete || range.is_empty() {
+            return false;
+        }
+        let Some(missing) = self.known.missing(range) else { return false };
+        let (mut at, mut found) = (missing.start, false);
+        while at < missing.end {
+            match self.areas.at(at) {
+                Some((ends, _)) => at = ends.end,
+                None => {
+                    let end = self.areas.next(at).map_or(missing.end, |next| next.min(missing.end));
+                    self.areas.set(at..end, View::SharedFile, WRITE | 1);
+                    (at, found) = (end, true);
+                }
+            }
+        }
+        found
+    }
+
+    /// The call is over, and returned `value`.
+    pub(in crate::reconstruct) fn written_back(
+        &mut self,
+        written: Written,
+        value: i64,
+        effect: &mut Effect,
+    ) {
+        if value >= 0 || value == ENOMEM || value == EIO {
+            effect.unknown |= written.unknown;
+            effect.flushes.extend(written.pages.into_iter().map(|page| alone(page, false)));
+            return;
+        }
+        // It did nothing.
+        for page in written.pages {
+            if let Some(piece) = self.pieces.get_mut(&(page / PIECE)) {
+                let one = Bits::one(page % PIECE).and(piece.present);
+                piece.writable = piece.writable.or(one);
+            }
+        }
+    }
+}
