@@ -26,8 +26,17 @@ pub(super) struct Area {
     pub(super) allowed: u64,
     /// Whether something in it was written and so is the program's own; fork copies such areas.
     pub(super) own: bool,
-    /// The descriptor that the file was mapped by, as `mmap` was given it; none for memory, and where nobody saw it.
-    pub(super) file: Option<u32>,
+    /// The file; none for memory, and where nobody saw it mapped.
+    pub(super) file: Option<File>,
+}
+
+/// A file that was mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct File {
+    /// The descriptor that `mmap` was given.
+    pub(super) descriptor: u32,
+    /// Which call of `mmap` it was, of all: what forks inherit has the same number.
+    pub(super) mapping: u32,
 }
 
 /// `PROT_WRITE`.
@@ -77,7 +86,7 @@ impl Areas {
         range: Range<u64>,
         view: View,
         allowed: u64,
-        file: Option<u32>,
+        file: Option<File>,
     ) {
         if !range.is_empty() {
             self.clear(&range);
@@ -86,8 +95,11 @@ impl Areas {
     }
 
     /// The ranges of the areas that are shared views of the file of that descriptor.
-    pub(super) fn of_file(&self, file: u32) -> impl Iterator<Item = Range<u64>> {
-        let of = move |area: &Area| area.view == View::SharedFile && area.file == Some(file);
+    pub(super) fn of_file(&self, descriptor: u32) -> impl Iterator<Item = Range<u64>> {
+        let of = move |area: &Area| {
+            area.view == View::SharedFile
+                && area.file.is_some_and(|file| file.descriptor == descriptor)
+        };
         self.0.iter().filter(move |(_, area)| of(area)).map(|(&start, area)| start..area.end)
     }
 

@@ -8,7 +8,7 @@ use core::ops::Range;
 use crate::{
     Call, Pages,
     reconstruct::{
-        areas::{ANY, EXECUTE, View, WRITE},
+        areas::{ANY, EXECUTE, File, View, WRITE},
         bits::{Bits, PIECE},
         frames::{Budget, Frames},
         memory::Memory,
@@ -42,6 +42,17 @@ pub(super) struct Flush {
     /// Whether it is done by what gathers pages, which flushes everything if somebody else does so at
     /// the same time.
     pub(super) gathered: bool,
+    /// Whose it is, if not of the space that called.
+    pub(super) of: Option<Other>,
+}
+
+/// Another space that has a page of the same file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Other {
+    /// Its number.
+    pub(super) space: u32,
+    /// Whether the kernel says that it flushes: if another CPU than that of the call may hold the space.
+    pub(super) said: bool,
 }
 
 /// What a call did.
@@ -84,6 +95,7 @@ impl Effect {
                 gone,
                 tables: false,
                 gathered: true,
+                of: None,
             });
         }
     }
@@ -178,7 +190,8 @@ impl Memory {
                     (_, true) => View::SharedMemory,
                     (_, false) => View::SharedFile,
                 };
-                let file = (fourth & MAP_ANONYMOUS == 0).then_some(fifth as u32);
+                let file = (fourth & MAP_ANONYMOUS == 0)
+                    .then(|| File { descriptor: fifth as u32, mapping: frames.mapping() });
                 self.areas.set_file(range.clone(), view, third & ANY, file);
                 self.known.add(range.clone());
                 if fourth & (MAP_POPULATE | MAP_LOCKED) != 0 {
@@ -311,13 +324,13 @@ impl Memory {
 /// Pages that were gathered, in one flush.
 fn together((first, last): (u64, u64), gone: bool) -> Flush {
     let counted = span(first, last);
-    Flush { first, last, counted, gone, tables: false, gathered: true }
+    Flush { first, last, counted, gone, tables: false, gathered: true, of: None }
 }
 
 /// One page, flushed by itself.
 fn alone(page: u64, gone: bool) -> Flush {
     let counted = Pages::Some(1);
-    Flush { first: page, last: page, counted, gone, tables: false, gathered: false }
+    Flush { first: page, last: page, counted, gone, tables: false, gathered: false, of: None }
 }
 
 fn span(first: u64, last: u64) -> Pages {

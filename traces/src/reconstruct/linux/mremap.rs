@@ -114,5 +114,5 @@ impl Memory {
 /// of the mask, as moving a page by its table leaves upper levels behind.
 fn moved(first: u64, last: u64) -> Flush {
     let counted = span(first, last);
-    Flush { first, last, counted, gone: true, tables: true, gathered: false }
+    Flush { first, last, counted, gone: true, tables: true, gathered: false, of: None }
 }

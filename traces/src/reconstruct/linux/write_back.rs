@@ -3,13 +3,14 @@
 
 use core::ops::Range;
 
-use super::{Effect, alone, pages};
+use super::{Effect, Flush, Other, alone, pages};
 use crate::{
     Call,
     reconstruct::{
-        areas::{View, WRITE},
+        areas::{File, View, WRITE},
         bits::{Bits, PIECE},
         memory::Memory,
+        tasks::State,
     },
 };
 
@@ -24,7 +25,12 @@ const EIO: i64 = -5;
 /// The pages that a call writes back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::reconstruct) struct Written {
-    pages: Vec<u64>,
+    /// Those of the space that called.
+    own: Vec<u64>,
+    /// Those of others, by space.
+    others: Vec<(Other, Vec<u64>)>,
+    /// Where they may be, with the file.
+    ranges: Vec<(Range<u64>, File)>,
     /// Whether it was about what was mapped before the trace began, so that others may have been dirty.
     unknown: bool,
 }
@@ -62,13 +68,32 @@ impl Memory {
             _ => Vec::new(),
         };
         for range in ranges.into_iter().filter(|range| !range.is_empty()) {
-            for (number, bits, piece) in self.within(&range) {
-                let dirty = piece.present.and(piece.writable).and(bits);
-                written.pages.extend(dirty.iter().map(|page| number * PIECE + page));
-                piece.writable = piece.writable.without(dirty);
-            }
+            let file = self.areas.at(range.start).and_then(|(_, area)| area.file);
+            written.own.extend(self.clean(&range));
+            written.ranges.extend(file.map(|file| (range, file)));
         }
         written
+    }
+
+    /// Makes the dirty pages of a range clean, and says which these were.
+    fn clean(&mut self, range: &Range<u64>) -> Vec<u64> {
+        let mut cleaned = Vec::new();
+        for (number, bits, piece) in self.within(range) {
+            let dirty = piece.present.and(piece.writable).and(bits);
+            cleaned.extend(dirty.iter().map(|page| number * PIECE + page));
+            piece.writable = piece.writable.without(dirty);
+        }
+        cleaned
+    }
+
+    /// The pages may be written again without a fault, if they are still there.
+    fn dirty(&mut self, pages: &[u64]) {
+        for page in pages {
+            if let Some(piece) = self.pieces.get_mut(&(page / PIECE)) {
+                let one = Bits::one(page % PIECE).and(piece.present);
+                piece.writable = piece.writable.or(one);
+            }
+        }
     }
 
     /// What is written back is a shared view of a file, also where nobody saw it mapped. Says whether there is such a
@@ -91,25 +116,53 @@ impl Memory {
         }
         found
     }
+}
 
-    /// The call is over, and returned `value`.
-    pub(in crate::reconstruct) fn written_back(
-        &mut self,
-        written: Written,
-        value: i64,
-        effect: &mut Effect,
-    ) {
-        if value >= 0 || value == ENOMEM || value == EIO {
-            effect.unknown |= written.unknown;
-            effect.flushes.extend(written.pages.into_iter().map(|page| alone(page, false)));
-            return;
-        }
-        // It did nothing.
-        for page in written.pages {
-            if let Some(piece) = self.pieces.get_mut(&(page / PIECE)) {
-                let one = Bits::one(page % PIECE).and(piece.present);
-                piece.writable = piece.writable.or(one);
+impl Written {
+    /// Whether pages of other spaces are among them.
+    pub(in crate::reconstruct) fn has_others(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// A space that a fork made has the file at the same place: what is dirty there is written back as well.
+    pub(in crate::reconstruct) fn add(&mut self, other: Other, memory: &mut Memory) {
+        let mut pages = Vec::new();
+        for (range, file) in &self.ranges {
+            for part in memory.areas.shared_files(range) {
+                if memory.areas.at(part.start).is_some_and(|(_, area)| area.file == Some(*file)) {
+                    pages.extend(memory.clean(&part));
+                }
             }
         }
+        if !pages.is_empty() {
+            self.others.push((other, pages));
+        }
+    }
+
+    /// The call of `caller` is over, and returned `value`. Each page is flushed in one space after the other, the oldest first.
+    pub(in crate::reconstruct) fn finish(
+        self,
+        caller: u32,
+        value: i64,
+        spaces: &mut [State],
+        effect: &mut Effect,
+    ) {
+        if value < 0 && value != ENOMEM && value != EIO {
+            // It did nothing.
+            spaces[caller as usize].memory.dirty(&self.own);
+            for (other, pages) in self.others {
+                spaces[other.space as usize].memory.dirty(&pages);
+            }
+            return;
+        }
+        effect.unknown |= self.unknown;
+        let own = self.own.into_iter().map(|page| (page, caller, None));
+        let others = self.others.into_iter().flat_map(|(other, pages)| {
+            pages.into_iter().map(move |page| (page, other.space, Some(other)))
+        });
+        let mut all: Vec<_> = own.chain(others).collect();
+        all.sort_by_key(|&(page, space, _)| (page, space));
+        let flush = |(page, _, of)| Flush { of, ..alone(page, false) };
+        effect.flushes.extend(all.into_iter().map(flush));
     }
 }
