@@ -9,8 +9,8 @@ struct Group {
     /// What is unknown without them.
     unknown: &'static str,
     is: fn(&Kind) -> bool,
-    /// An event without which nothing is unknown for their absence.
-    matters: fn(&Kind) -> bool,
+    /// An event without which nothing is unknown for their absence, if there is such a kind.
+    matters: Option<fn(&Kind) -> bool>,
     /// The names by which a recorder says that it had none of these: all of one of the lists are needed.
     needed: &'static [&'static [&'static str]],
 }
@@ -20,28 +20,28 @@ const GROUPS: &[Group] = &[
         names: "sched_switch",
         unknown: "who ran where, so that no space can be told",
         is: |kind| matches!(kind, Kind::Switch { .. }),
-        matters: always,
+        matters: None,
         needed: &[&["sched/sched_switch"]],
     },
     Group {
         names: "tlb_flush",
         unknown: "which flushes there were; they are taken to follow from calls and faults",
         is: |kind| matches!(kind, Kind::Flush { .. }),
-        matters: always,
+        matters: None,
         needed: &[&["tlb/tlb_flush"]],
     },
     Group {
         names: "sys_enter_munmap, sys_exit_munmap and those of the other calls",
         unknown: "which call flushed, and which pages",
         is: |kind| matches!(kind, Kind::Call { .. }),
-        matters: always,
+        matters: None,
         needed: &[&["syscalls/sys_enter_munmap", "syscalls/sys_enter_mprotect"]],
     },
     Group {
         names: "page_fault_user",
         unknown: "which pages were there, and which flushes copied a page",
         is: |kind| matches!(kind, Kind::Fault { .. }),
-        matters: always,
+        matters: None,
         needed: &[&["exceptions/page_fault_user"]],
     },
     Group {
@@ -57,7 +57,7 @@ const GROUPS: &[Group] = &[
                     | Kind::Interrupt
             )
         },
-        matters: always,
+        matters: None,
         needed: &[
             &["csd/csd_queue_cpu", "csd/csd_function_entry"],
             &["ipi/ipi_send_cpu", "irq_vectors/call_function_single_entry"],
@@ -67,14 +67,14 @@ const GROUPS: &[Group] = &[
         names: "task_newtask and sched_process_exit",
         unknown: "which threads share a space, but for those that were listed",
         is: |kind| matches!(kind, Kind::Create { .. } | Kind::Exit | Kind::Execute { .. }),
-        matters: always,
+        matters: None,
         needed: &[&["task/task_newtask", "sched/sched_process_exit"]],
     },
     Group {
         names: "sys_enter_msync, sys_enter_fsync, sys_enter_fdatasync and sys_enter_sync_file_range",
         unknown: "which pages of shared files were written back and flushed, each by itself",
         is: |kind| matches!(kind, Kind::Call { call, .. } if Call::WRITE_BACK.contains(call)),
-        matters: maps_a_file_to_write_back,
+        matters: Some(maps_a_file_to_write_back),
         needed: &[&[
             "syscalls/sys_enter_msync",
             "syscalls/sys_enter_fsync",
@@ -83,10 +83,6 @@ const GROUPS: &[Group] = &[
         ]],
     },
 ];
-
-const fn always(_: &Kind) -> bool {
-    true
-}
 
 /// Whether it maps a file shared and writable: `mmap` with `PROT_WRITE` and `MAP_SHARED`, and not `MAP_ANONYMOUS`.
 fn maps_a_file_to_write_back(kind: &Kind) -> bool {
@@ -117,7 +113,7 @@ impl Trace {
         let lacks = |group: &&Group| {
             let any = |is: fn(&Kind) -> bool| self.events.iter().any(|event| is(&event.kind));
             let recorded = any(group.is) || known && group.was_recorded(&self.origin.absent);
-            !recorded && any(group.matters)
+            !recorded && group.matters.is_none_or(any)
         };
         let parts: Vec<String> = GROUPS
             .iter()
