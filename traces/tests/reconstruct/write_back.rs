@@ -1,7 +1,7 @@
 //! What follows from `msync`, `fsync` and their like: each dirty page of a shared view of a file is flushed by itself.
 
 use lookaside_traces::{
-    Call, Reason,
+    Call, Kind, Reason,
     reconstruct::{Act, Flushes, Operation, SpaceId},
 };
 
@@ -182,6 +182,18 @@ fn a_page_is_flushed_in_each_space_that_a_fork_gave_the_file() {
     msync(&mut story, 0, 64);
     check(&story, |s| msync(s.on(1, 11), 0, 64), &[]);
     check(&story, |s| msync(s.on(1, 11).touch([2], COPY), 0, 64), &[1]);
+}
+
+#[test]
+fn a_space_that_ends_during_the_call_is_not_flushed_after_its_end() {
+    let mut story = parent_and_child();
+    story.begin(Call::Msync, &[BASE, 64 * 4096, MS_SYNC]).on(1, 11).event(Kind::Exit);
+    story.on(0, 10).end(Call::Msync, 0);
+    let acts = acts(&story.script(Flushes::FromCalls));
+    let ends = acts.iter().any(|act| matches!(act, Act::End(SpaceId(3))));
+    let flushed = |act: &&Act| matches!(act, Act::Restrict { space: SpaceId(3), .. });
+    assert!(ends && !acts.iter().any(|act| flushed(&act)), "{acts:?}");
+    assert_eq!(acts.iter().filter(|act| matches!(act, Act::Restrict { .. })).count(), 2);
 }
 
 #[test]

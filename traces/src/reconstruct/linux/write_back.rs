@@ -157,7 +157,9 @@ impl Written {
         }
         effect.unknown |= self.unknown;
         let own = self.own.into_iter().map(|page| (page, caller, None));
-        let others = self.others.into_iter().flat_map(|(other, pages)| {
+        // A space that has ended meanwhile has nothing to flush any more, and no step of it may follow.
+        let lives = |(other, _): &(Other, _)| spaces[other.space as usize].users > 0;
+        let others = self.others.into_iter().filter(lives).flat_map(|(other, pages)| {
             pages.into_iter().map(move |page| (page, other.space, Some(other)))
         });
         let mut all: Vec<_> = own.chain(others).collect();
