@@ -21,6 +21,8 @@ fn folder() -> tempfile::TempDir {
     fs::write(path.join("bytes"), [0xff, 0, 0xfe, 3].repeat(1000)).expect("a file");
     let trace = fs::read(TRACE).expect("the trace");
     fs::write(path.join("cut.trace"), &trace[..trace.len() - 5]).expect("a file");
+    fs::write(path.join("begun.trace"), &trace[..9]).expect("a file");
+    fs::write(path.join("headless.trace"), &trace[..40]).expect("a file");
     folder
 }
 
@@ -62,7 +64,18 @@ fn traces_that_are_none() {
             ("missing", "error: missing: it cannot be read"),
             ("dir", "dir"),
             ("empty", "error: empty: it is empty"),
-            ("bytes", "error: bytes: no event of interest"),
+            (
+                "bytes",
+                "error: bytes: no event of interest can be read: it is no file of `lookaside record`",
+            ),
+            (
+                "begun.trace",
+                "error: begun.trace: byte 9: it is a trace of which only the first 9 bytes",
+            ),
+            (
+                "headless.trace",
+                "error: headless.trace: byte 40: it is a trace of which only the first 40",
+            ),
             ("-", "error: -: it is empty"),
         ] {
             refused(&[(&format!("{command} {file}{more}"), words)]);

@@ -1,6 +1,6 @@
 //! Which events a trace lacks, and what nobody knows for that.
 
-use crate::{Kind, Trace};
+use crate::{Call, Kind, Trace};
 
 /// Events that belong together, and what is unknown without them.
 struct Group {
@@ -9,6 +9,8 @@ struct Group {
     /// What is unknown without them.
     unknown: &'static str,
     is: fn(&Kind) -> bool,
+    /// An event without which nothing is unknown for their absence, if there is such a kind.
+    matters: Option<fn(&Kind) -> bool>,
     /// The names by which a recorder says that it had none of these: all of one of the lists are needed.
     needed: &'static [&'static [&'static str]],
 }
@@ -18,24 +20,28 @@ const GROUPS: &[Group] = &[
         names: "sched_switch",
         unknown: "who ran where, so that no space can be told",
         is: |kind| matches!(kind, Kind::Switch { .. }),
+        matters: None,
         needed: &[&["sched/sched_switch"]],
     },
     Group {
         names: "tlb_flush",
         unknown: "which flushes there were; they are taken to follow from calls and faults",
         is: |kind| matches!(kind, Kind::Flush { .. }),
+        matters: None,
         needed: &[&["tlb/tlb_flush"]],
     },
     Group {
         names: "sys_enter_munmap, sys_exit_munmap and those of the other calls",
         unknown: "which call flushed, and which pages",
         is: |kind| matches!(kind, Kind::Call { .. }),
+        matters: None,
         needed: &[&["syscalls/sys_enter_munmap", "syscalls/sys_enter_mprotect"]],
     },
     Group {
         names: "page_fault_user",
         unknown: "which pages were there, and which flushes copied a page",
         is: |kind| matches!(kind, Kind::Fault { .. }),
+        matters: None,
         needed: &[&["exceptions/page_fault_user"]],
     },
     Group {
@@ -51,6 +57,7 @@ const GROUPS: &[Group] = &[
                     | Kind::Interrupt
             )
         },
+        matters: None,
         needed: &[
             &["csd/csd_queue_cpu", "csd/csd_function_entry"],
             &["ipi/ipi_send_cpu", "irq_vectors/call_function_single_entry"],
@@ -60,9 +67,33 @@ const GROUPS: &[Group] = &[
         names: "task_newtask and sched_process_exit",
         unknown: "which threads share a space, but for those that were listed",
         is: |kind| matches!(kind, Kind::Create { .. } | Kind::Exit | Kind::Execute { .. }),
+        matters: None,
         needed: &[&["task/task_newtask", "sched/sched_process_exit"]],
     },
+    Group {
+        names: "sys_enter_msync, sys_enter_fsync, sys_enter_fdatasync and sys_enter_sync_file_range",
+        unknown: "which pages of shared files were written back and flushed, each by itself",
+        is: |kind| matches!(kind, Kind::Call { call, .. } if Call::WRITE_BACK.contains(call)),
+        matters: Some(maps_a_file_to_write_back),
+        needed: &[&[
+            "syscalls/sys_enter_msync",
+            "syscalls/sys_enter_fsync",
+            "syscalls/sys_enter_fdatasync",
+            "syscalls/sys_enter_sync_file_range",
+        ]],
+    },
 ];
+
+/// Whether it maps a file shared and writable: `mmap` with `PROT_WRITE` and `MAP_SHARED`, and not `MAP_ANONYMOUS`.
+fn maps_a_file_to_write_back(kind: &Kind) -> bool {
+    const PROT_WRITE: u64 = 2;
+    const MAP_SHARED: u64 = 1;
+    const MAP_ANONYMOUS: u64 = 0x20;
+    let Kind::Call { call: Call::Mmap, arguments: [_, _, allowed, flags, _] } = *kind else {
+        return false;
+    };
+    allowed & PROT_WRITE != 0 && flags & (MAP_SHARED | MAP_ANONYMOUS) == MAP_SHARED
+}
 
 impl Group {
     /// Whether a recorder that lacked `absent` would have recorded them.
@@ -80,8 +111,9 @@ impl Trace {
     pub fn missing(&self) -> Option<String> {
         let known = self.origin.knows_absent();
         let lacks = |group: &&Group| {
-            let occurs = self.events.iter().any(|event| (group.is)(&event.kind));
-            !(occurs || known && group.was_recorded(&self.origin.absent))
+            let any = |is: fn(&Kind) -> bool| self.events.iter().any(|event| is(&event.kind));
+            let recorded = any(group.is) || known && group.was_recorded(&self.origin.absent);
+            !recorded && group.matters.is_none_or(any)
         };
         let parts: Vec<String> = GROUPS
             .iter()
@@ -95,7 +127,7 @@ impl Trace {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Event, Kind, NameId, Pages, Reason, Trace};
+    use crate::{Call, Event, Kind, NameId, Pages, Reason, Trace};
 
     #[test]
     fn each_missing_kind_is_told_once() {
@@ -111,6 +143,22 @@ mod tests {
         trace.events.push(event(Kind::Fault { address: 0, code: 7 }));
         assert!(!trace.missing().unwrap().contains("page_fault_user"));
         assert!(trace.missing().unwrap().ends_with("whether they were recorded"));
+    }
+
+    #[test]
+    fn calls_that_write_back_are_missed_where_a_shared_file_is_mapped() {
+        let map = |flags| Kind::Call { call: Call::Mmap, arguments: [0, 4096, 3, flags, 3] };
+        let event = |kind| Event { time: 0, cpu: 0, in_interrupt: None, task: 1, kind };
+        let mut trace = Trace::default();
+        trace.origin.kernel = Some("6.18".into());
+        trace.origin.absent = Call::WRITE_BACK.into_iter().flat_map(Call::events).collect();
+        // Private files, and memory that is shared with children, are not written back.
+        trace.events = vec![event(map(2)), event(map(0x21))];
+        assert_eq!(trace.missing(), None);
+        trace.events.push(event(map(1)));
+        assert!(trace.missing().unwrap().contains("no sys_enter_msync"));
+        trace.origin.absent.clear();
+        assert_eq!(trace.missing(), None);
     }
 
     #[test]

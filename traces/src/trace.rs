@@ -411,6 +411,10 @@ calls! {
     Brk = "brk",
     Membarrier = "membarrier",
     ExitGroup = "exit_group",
+    Msync = "msync",
+    Fsync = "fsync",
+    Fdatasync = "fdatasync",
+    SyncFileRange = "sync_file_range",
 }
 
 impl Call {
@@ -418,6 +422,15 @@ impl Call {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|call| call.name() == name)
+    }
+
+    /// The calls that write pages of files back to the disk.
+    pub const WRITE_BACK: [Self; 4] =
+        [Self::Msync, Self::Fsync, Self::Fdatasync, Self::SyncFileRange];
+
+    /// The names in tracefs of the events at its beginning and its end.
+    pub(crate) fn events(self) -> [String; 2] {
+        ["enter", "exit"].map(|part| format!("syscalls/sys_{part}_{}", self.name()))
     }
 
     /// Whether it returns what nobody could know otherwise: an address.

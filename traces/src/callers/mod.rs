@@ -37,7 +37,7 @@ pub(crate) struct Frame {
 const PASSING: [&str; 6] = ["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread", "[vdso]"];
 
 /// Wrappers of system calls. A program that is linked statically has them in its own file.
-const WRAPPERS: [&str; 11] = [
+const WRAPPERS: [&str; 15] = [
     "mmap",
     "mmap64",
     "munmap",
@@ -46,6 +46,10 @@ const WRAPPERS: [&str; 11] = [
     "madvise",
     "mremap",
     "brk",
+    "msync",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
     "syscall",
     "sysMmap",
     "sysMunmap",

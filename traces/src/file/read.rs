@@ -12,9 +12,12 @@ use super::{
     head::{self, Sums},
 };
 use crate::{
-    BadPlace, BadTrace, Trace,
+    BadPlace, BadTrace, Call, Trace,
     order::{cpus, order},
 };
+
+/// From this version on the recorder switches on the calls that write back ([`Call::WRITE_BACK`]).
+const RECORDS_WRITE_BACK: u32 = 4;
 
 /// Reads a trace; `file` is what messages name.
 ///
@@ -34,6 +37,10 @@ pub fn read(from: impl Read, file: &Path) -> Result<Trace, BadTrace> {
         why,
     })?;
     let mut trace = reader.trace;
+    if reader.version < RECORDS_WRITE_BACK && trace.origin.knows_absent() {
+        // What its recorder did not know, it did not switch on either.
+        trace.origin.absent.extend(Call::WRITE_BACK.into_iter().flat_map(Call::events));
+    }
     trace.origin.cpus = trace.origin.cpus.max(cpus(&trace.events));
     trace.origin.losses.reordered += order(&mut trace.events);
     Ok(trace)
@@ -59,12 +66,12 @@ impl<R: Read> Reader<R> {
         loop {
             let start = self.at;
             if !self.fill(&mut head)? {
-                return self.ends_early(begun, start);
+                return self.ends_early(begun);
             }
             let head = Head::of(&head).map_err(|why| Bad(start, why))?;
             stored.resize(head.stored, 0);
             if !self.fill(&mut stored)? {
-                return self.ends_early(begun, start);
+                return self.ends_early(begun);
             }
             let mut bytes =
                 Bytes(head.unpack(&stored, &mut raw).map_err(|why| Bad(start, why.to_owned()))?);
@@ -90,12 +97,17 @@ impl<R: Read> Reader<R> {
 
     fn preamble(&mut self) -> Result<(), Bad> {
         let mut magic = [0; MAGIC.len()];
-        if !self.fill(&mut magic)? || &magic != MAGIC {
-            return Err(Bad(0, "it does not begin as a trace does".into()));
+        if !self.fill(&mut magic)? {
+            let read = self.at as usize;
+            let ours = magic[..read] == MAGIC[..read];
+            return Err(if ours && read > 0 { self.cut_in_its_head() } else { not_ours() });
+        }
+        if &magic != MAGIC {
+            return Err(not_ours());
         }
         let mut version = [0; 4];
         if !self.fill(&mut version)? {
-            return Err(Bad(self.at, "it ends before its version".into()));
+            return Err(self.cut_in_its_head());
         }
         match u32::from_le_bytes(version) {
             version @ FIRST_VERSION..=VERSION => {
@@ -111,10 +123,19 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// The file ends before the first block is whole: it is a trace, and nothing of it can be used.
+    fn cut_in_its_head(&self) -> Bad {
+        let why = format!(
+            "it is a trace of which only the first {} bytes are there: they hold no event; copy or record it again",
+            self.at
+        );
+        Bad(self.at, why)
+    }
+
     /// The file ends where a block is expected or within one.
-    fn ends_early(&mut self, begun: bool, start: u64) -> Result<(), Bad> {
+    fn ends_early(&mut self, begun: bool) -> Result<(), Bad> {
         if !begun {
-            return Err(Bad(start, "it ends before it says where it comes from".into()));
+            return Err(self.cut_in_its_head());
         }
         self.trace.origin.losses.truncated = true;
         Ok(())
@@ -170,6 +191,10 @@ impl<R: Read> Reader<R> {
         }
         Ok(true)
     }
+}
+
+fn not_ours() -> Bad {
+    Bad(0, "it does not begin as a trace does".into())
 }
 
 fn unreadable(error: &io::Error) -> String {

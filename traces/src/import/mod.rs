@@ -54,7 +54,9 @@ pub fn open(file: &Path) -> Result<Trace, BadTrace> {
         Box::new(File::open(file).map_err(|error| cannot(&error).of(file))?)
     };
     let (start, from) = unpacked(from).map_err(|error| cannot(&error).of(file))?;
-    if start.starts_with(file::MAGIC) {
+    // One that is cut within its first bytes is not text either.
+    let cut = !start.is_empty() && file::MAGIC.starts_with(&start);
+    if cut || start.starts_with(file::MAGIC) {
         return file::read(from, file);
     }
     if let Some(why) = other(&start) {

@@ -243,8 +243,10 @@ impl Reader {
     fn finish(mut self, mut tasks: Vec<Task>) -> Result<Trace, Bad> {
         self.end_chain();
         if !self.events.iter().any(|event| !matches!(event.kind, Kind::Lost { .. })) {
-            let why = "no event of interest can be read: neither text of tracefs, nor of \
-                       `trace-cmd report`, nor of `perf script`";
+            let why = "no event of interest can be read: it is no file of `lookaside record` \
+                       (.trace), of `perf record` (perf.data) or of `trace-cmd record` \
+                       (trace.dat), and no text of tracefs, of `trace-cmd report` or of \
+                       `perf script`";
             let place = self.first_bad.map_or(BadPlace::Whole, BadPlace::Line);
             return Err(Bad(place, why.into()));
         }

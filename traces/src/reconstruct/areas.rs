@@ -26,6 +26,17 @@ pub(super) struct Area {
     pub(super) allowed: u64,
     /// Whether something in it was written and so is the program's own; fork copies such areas.
     pub(super) own: bool,
+    /// The file; none for memory, and where nobody saw it mapped.
+    pub(super) file: Option<File>,
+}
+
+/// A file that was mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct File {
+    /// The descriptor that `mmap` was given.
+    pub(super) descriptor: u32,
+    /// Which call of `mmap` it was, of all: what forks inherit has the same number.
+    pub(super) mapping: u32,
 }
 
 /// `PROT_WRITE`.
@@ -66,10 +77,40 @@ impl Areas {
 
     /// The range is mapped anew.
     pub(super) fn set(&mut self, range: Range<u64>, view: View, allowed: u64) {
+        self.set_file(range, view, allowed, None);
+    }
+
+    /// The range is mapped anew, by a descriptor if it is a file.
+    pub(super) fn set_file(
+        &mut self,
+        range: Range<u64>,
+        view: View,
+        allowed: u64,
+        file: Option<File>,
+    ) {
         if !range.is_empty() {
             self.clear(&range);
-            self.0.insert(range.start, Area { end: range.end, view, allowed, own: false });
+            self.0.insert(range.start, Area { end: range.end, view, allowed, own: false, file });
         }
+    }
+
+    /// The ranges of the areas that are shared views of the file of that descriptor.
+    pub(super) fn of_file(&self, descriptor: u32) -> impl Iterator<Item = Range<u64>> {
+        let of = move |area: &Area| {
+            area.view == View::SharedFile
+                && area.file.is_some_and(|file| file.descriptor == descriptor)
+        };
+        self.0.iter().filter(move |(_, area)| of(area)).map(|(&start, area)| start..area.end)
+    }
+
+    /// The parts of a range that are shared views of a file.
+    pub(super) fn shared_files(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let before = self.at(range.start).map_or(range.start, |(ends, _)| ends.start);
+        let areas = self.0.range(before..range.end.max(before));
+        areas
+            .filter(|(_, area)| area.view == View::SharedFile)
+            .map(|(&start, area)| start.max(range.start)..area.end.min(range.end))
+            .collect()
     }
 
     /// The range is not mapped any more.
@@ -100,8 +141,8 @@ impl Areas {
         // Neighbours that are alike become one, or protecting here and there would leave more and
         // more of them.
         if let Some((&before, last)) = self.0.range_mut(..start).next_back()
-            && (last.end, last.view, last.allowed, last.own)
-                == (start, area.view, area.allowed, area.own)
+            && (last.end, last.view, last.allowed, last.own, last.file)
+                == (start, area.view, area.allowed, area.own, area.file)
         {
             last.end = area.end;
             debug_assert!(before < start);

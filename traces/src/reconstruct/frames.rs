@@ -8,6 +8,8 @@ pub(super) const NO_FRAME: u32 = u32::MAX;
 pub(super) struct Frames {
     users: Vec<u32>,
     free: Vec<u32>,
+    /// How many files were mapped.
+    mappings: u32,
 }
 
 impl Frames {
@@ -23,6 +25,12 @@ impl Frames {
         }
         self.users.push(2);
         (self.users.len() - 1) as u32
+    }
+
+    /// One more file is mapped: the number of that.
+    pub(super) fn mapping(&mut self) -> u32 {
+        self.mappings = self.mappings.wrapping_add(1);
+        self.mappings
     }
 
     /// Whether just one space has it.

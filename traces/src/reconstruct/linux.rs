@@ -8,7 +8,7 @@ use core::ops::Range;
 use crate::{
     Call, Pages,
     reconstruct::{
-        areas::{ANY, EXECUTE, View, WRITE},
+        areas::{ANY, EXECUTE, File, View, WRITE},
         bits::{Bits, PIECE},
         frames::{Budget, Frames},
         memory::Memory,
@@ -18,8 +18,10 @@ use crate::{
 mod madvise;
 mod mremap;
 mod munmap;
+mod write_back;
 
 use madvise::{ADVICE_THAT_FLUSHES, MADV_PAGEOUT};
+pub(super) use write_back::Written;
 
 /// From how many pages on Linux flushes everything instead.
 const CEILING: u64 = 33;
@@ -40,6 +42,17 @@ pub(super) struct Flush {
     /// Whether it is done by what gathers pages, which flushes everything if somebody else does so at
     /// the same time.
     pub(super) gathered: bool,
+    /// Whose it is, if not of the space that called.
+    pub(super) of: Option<Other>,
+}
+
+/// Another space that has a page of the same file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Other {
+    /// Its number.
+    pub(super) space: u32,
+    /// Whether the kernel says that it flushes: if another CPU than that of the call may hold the space.
+    pub(super) said: bool,
 }
 
 /// What a call did.
@@ -82,6 +95,7 @@ impl Effect {
                 gone,
                 tables: false,
                 gathered: true,
+                of: None,
             });
         }
     }
@@ -134,9 +148,12 @@ pub(super) fn pages(address: u64, length: u64) -> Range<u64> {
 /// The pages that a call is about, before it is known what it returns.
 pub(super) fn subject(call: Call, arguments: &[u64; 5]) -> Option<Range<u64>> {
     let range = match call {
-        Call::Munmap | Call::Mprotect | Call::PkeyMprotect | Call::Madvise | Call::Mremap => {
-            pages(arguments[0], arguments[1])
-        }
+        Call::Munmap
+        | Call::Mprotect
+        | Call::PkeyMprotect
+        | Call::Madvise
+        | Call::Mremap
+        | Call::Msync => pages(arguments[0], arguments[1]),
         Call::Mmap if arguments[3] & MAP_FIXED != 0 => pages(arguments[0], arguments[1]),
         _ => return None,
     };
@@ -154,7 +171,7 @@ impl Memory {
         budget: &mut Budget,
     ) -> Effect {
         let mut effect = Effect::default();
-        let &[first, second, third, fourth, _] = arguments;
+        let &[first, second, third, fourth, fifth] = arguments;
         let failed = (-4095..0).contains(&value);
         match call {
             Call::Mmap if !failed => {
@@ -173,10 +190,14 @@ impl Memory {
                     (_, true) => View::SharedMemory,
                     (_, false) => View::SharedFile,
                 };
-                self.areas.set(range.clone(), view, third & ANY);
+                let file = (fourth & MAP_ANONYMOUS == 0)
+                    .then(|| File { descriptor: fifth as u32, mapping: frames.mapping() });
+                self.areas.set_file(range.clone(), view, third & ANY, file);
                 self.known.add(range.clone());
                 if fourth & (MAP_POPULATE | MAP_LOCKED) != 0 {
-                    self.fill(range, third & WRITE != 0, frames, budget, &mut effect);
+                    // Pages of a shared file are only read, so that the first write to each is noticed.
+                    let write = third & WRITE != 0 && view != View::SharedFile;
+                    self.fill(range, write, frames, budget, &mut effect);
                 }
             }
             Call::Munmap if !failed => {
@@ -303,13 +324,13 @@ impl Memory {
 /// Pages that were gathered, in one flush.
 fn together((first, last): (u64, u64), gone: bool) -> Flush {
     let counted = span(first, last);
-    Flush { first, last, counted, gone, tables: false, gathered: true }
+    Flush { first, last, counted, gone, tables: false, gathered: true, of: None }
 }
 
 /// One page, flushed by itself.
 fn alone(page: u64, gone: bool) -> Flush {
     let counted = Pages::Some(1);
-    Flush { first: page, last: page, counted, gone, tables: false, gathered: false }
+    Flush { first: page, last: page, counted, gone, tables: false, gathered: false, of: None }
 }
 
 fn span(first: u64, last: u64) -> Pages {

@@ -1,12 +1,12 @@
 //! Threads, the processes that they belong to, and the spaces that they use.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     Call, NameId, Pages, Trace,
     reconstruct::{
         frames::{Frames, NO_FRAME},
-        linux::Gathers,
+        linux::{Gathers, Other, Written},
         memory::Memory,
     },
 };
@@ -53,6 +53,8 @@ pub(super) struct Frees {
 pub(super) struct Open {
     pub(super) call: Call,
     pub(super) arguments: [u64; 5],
+    /// What it writes back.
+    pub(super) written: Written,
     /// Whether it waits for others to end theirs.
     pub(super) waits: bool,
     /// Where and when it went about its work: when it began, or when its thread slept last and came back.
@@ -89,6 +91,8 @@ pub(super) struct State {
     pub(super) recorded: bool,
     /// As [`Space::older`](super::Space::older).
     pub(super) older: bool,
+    /// The CPUs that may hold translations of it: that ran it since page tables of it were last freed.
+    pub(super) cpus: BTreeSet<u16>,
     /// How many threads are in calls that gather pages: alone, beside others.
     pub(super) gathering: [u32; 2],
 }
@@ -221,6 +225,26 @@ impl Tasks {
         if frame != NO_FRAME {
             spaces[space as usize].memory.share(page, frame);
         }
+    }
+
+    /// What a call of that space, on that CPU, writes back.
+    pub(super) fn write_back(
+        &mut self,
+        space: u32,
+        cpu: u16,
+        call: Call,
+        arguments: &[u64; 5],
+    ) -> Written {
+        let Self { spaces, families, .. } = self;
+        let state = &mut spaces[space as usize];
+        let mut written = state.memory.write_back(call, arguments);
+        let family = &families[state.family as usize];
+        for &kin in family.iter().filter(|kin| **kin != space).rev().take(KIN) {
+            let State { memory, cpus, .. } = &mut spaces[kin as usize];
+            let said = cpus.iter().any(|&other| other != cpu);
+            written.add(Other { space: kin, said }, memory);
+        }
+        written
     }
 
     /// One more thread uses a space.

@@ -5,12 +5,12 @@ mod resolve;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    CLONE_THREAD, CLONE_VM, Event, Kind, NameId, Pages, Reason, Trace, fault,
+    CLONE_THREAD, CLONE_VM, Call, Event, Kind, NameId, Pages, Reason, Trace, fault,
     reconstruct::{
         Flushes, Initiator, Operation, Unknown,
         ahead::Ahead,
         frames::Budget,
-        linux::{self, Gathers},
+        linux::{self, Gathers, Written},
         memory::Memory,
         number::{ALL, Pieces, Raw, RawAct},
         tasks::{Frees, Open, State, Tasks},
@@ -201,11 +201,19 @@ impl<'t> Walk<'t> {
             Kind::Call { call, arguments } => {
                 self.forget_call(event.task);
                 self.called(event.task);
+                let space = self.tasks.tasks.get(&event.task).and_then(|task| task.space);
+                let written = match space {
+                    Some(space) if Call::WRITE_BACK.contains(&call) => {
+                        self.tasks.write_back(space, event.cpu, call, &arguments)
+                    }
+                    _ => Written::default(),
+                };
                 let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
                 (task.fault, task.told) = (None, false);
                 task.call = Some(Open {
                     call,
                     arguments,
+                    written,
                     flushes: Vec::new(),
                     times: Vec::new(),
                     waits: false,
@@ -521,8 +529,26 @@ impl<'t> Walk<'t> {
         let who = (self.tasks.name(task), operation, recorded, function.filter(|_| by_function));
         let initiator = self.initiators.number(who);
         self.note(act);
+        self.hold(event.cpu, act);
         let time = event.time.saturating_sub(self.start);
         self.cpus[usize::from(event.cpu)].steps.push(Raw { time, task, initiator, counted, act });
+    }
+
+    /// Which CPUs may hold translations of a space: those that run it join, and the others leave when page tables are freed.
+    fn hold(&mut self, cpu: u16, act: RawAct) {
+        match act {
+            RawAct::Run(space) => _ = self.tasks.spaces[space as usize].cpus.insert(cpu),
+            RawAct::Unmap { space, tables: true, .. } => {
+                let Tasks { tasks, spaces, .. } = &mut self.tasks;
+                let runs = |cpu: &u16| {
+                    let task = self.cpus[usize::from(*cpu)].running;
+                    let task = task.and_then(|task| tasks.get(&task));
+                    task.is_some_and(|task| task.space == Some(space))
+                };
+                spaces[space as usize].cpus.retain(runs);
+            }
+            _ => {}
+        }
     }
 
     /// The pages of an act get numbers.

@@ -1,6 +1,6 @@
 //! Lines one by one: what the samples do not have.
 
-use lookaside_traces::{BadPlace, Event, Kind, Pages, Purpose, Reason, Trace, fault, import};
+use lookaside_traces::{BadPlace, Call, Event, Kind, Pages, Purpose, Reason, Trace, fault, import};
 
 use super::read_text;
 
@@ -33,6 +33,39 @@ fn name(trace: &Trace, kind: Kind) -> &str {
         }
         _ => panic!("{kind:?} has no name"),
     }
+}
+
+#[test]
+fn calls_that_write_back_are_read_in_each_dialect() {
+    let call = |call, arguments| Kind::Call { call, arguments };
+    for (tracefs, perf, expected) in [
+        (
+            "sys_msync(start: 0x7f00, len: 0x2000, flags: 4)",
+            "syscalls:sys_enter_msync: start: 0x00007f00, len: 0x00002000, flags: 0x00000004",
+            call(Call::Msync, [0x7f00, 0x2000, 4, 0, 0]),
+        ),
+        (
+            "sys_fsync(fd: 3)",
+            "syscalls:sys_enter_fsync: fd: 0x00000003",
+            call(Call::Fsync, [3, 0, 0, 0, 0]),
+        ),
+        (
+            "sys_fdatasync(fd: 3)",
+            "syscalls:sys_enter_fdatasync: fd: 0x00000003",
+            call(Call::Fdatasync, [3, 0, 0, 0, 0]),
+        ),
+        (
+            "sys_sync_file_range(fd: 3, offset: 0x1000, nbytes: 0, flags: 2)",
+            "syscalls:sys_enter_sync_file_range: fd: 0x3, offset: 0x1000, nbytes: 0x0, flags: 0x2",
+            call(Call::SyncFileRange, [3, 0x1000, 0, 2, 0]),
+        ),
+    ] {
+        assert_eq!(kind(tracefs), expected);
+        let perf = format!("worker  4101/4101  [000]  4223.516174123:      {perf}\n");
+        assert_eq!(read_text(perf).expect("a trace").events[0].kind, expected);
+    }
+    let returned = Kind::Return { call: Call::Msync, value: -12 };
+    assert_eq!(kind("sys_msync -> 0xfffffffffffffff4"), returned);
 }
 
 #[test]

@@ -168,8 +168,38 @@ fn another_version_is_refused_with_both() {
     let mut bytes = written(&every_kind());
     bytes[16] = 9;
     let error = read_own(&bytes).expect_err("another version").to_string();
-    assert_eq!(error, "a.trace: byte 16: it is of version 9; this program reads versions 1 to 3");
+    assert_eq!(error, "a.trace: byte 16: it is of version 9; this program reads versions 1 to 4");
     assert!(read_own(b"not a trace at all, but some text").is_err());
+}
+
+#[test]
+fn what_earlier_recorders_did_not_know_is_absent_in_their_files() {
+    let trace = every_kind();
+    // The bytes are the same since version 3.
+    let mut bytes = written(&trace);
+    bytes[16] = 3;
+    let absent = read_own(&bytes).expect("a trace of version 3").origin.absent;
+    assert_eq!(absent.len(), trace.origin.absent.len() + 8);
+    for name in ["syscalls/sys_enter_msync", "syscalls/sys_exit_fsync"] {
+        assert!(absent.iter().any(|absent| absent == name), "{name}");
+    }
+    // Where nobody knows what was recorded, it stays so.
+    let mut bytes = written(&Trace::default());
+    bytes[16] = 3;
+    assert_eq!(read_own(&bytes).expect("a trace of version 3").origin.absent, [""; 0]);
+}
+
+#[test]
+fn a_file_that_is_cut_before_its_first_block_is_whole_is_refused_as_a_trace() {
+    let bytes = written(&every_kind());
+    let first = u32::from_le_bytes(bytes[25..29].try_into().expect("four bytes")) as usize;
+    for end in [1, 15, 16, 18, 20, 30, 20 + 17 + first - 1] {
+        let error = read_own(&bytes[..end]).expect_err("it holds nothing");
+        assert_eq!(error.place, BadPlace::Byte(end as u64));
+        assert!(error.why.starts_with("it is a trace of which only the first"), "{error}");
+    }
+    assert!(read_own(&bytes[..20 + 17 + first]).is_ok());
+    assert!(read_own(b"").is_err_and(|error| error.why.contains("does not begin as a trace")));
 }
 
 /// The head of a block, with the right checksum.

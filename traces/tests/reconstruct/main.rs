@@ -7,3 +7,4 @@ mod counts;
 mod recorded;
 mod spaces;
 mod story;
+mod write_back;

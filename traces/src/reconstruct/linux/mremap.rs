@@ -40,7 +40,7 @@ impl Memory {
             self.unmap(&old, frames, effect);
         }
         if let Some(area) = area {
-            self.areas.set(new.clone(), area.view, area.allowed);
+            self.areas.set_file(new.clone(), area.view, area.allowed, area.file);
             if area.own {
                 self.areas.own(new.start);
             }
@@ -114,5 +114,5 @@ impl Memory {
 /// of the mask, as moving a page by its table leaves upper levels behind.
 fn moved(first: u64, last: u64) -> Flush {
     let counted = span(first, last);
-    Flush { first, last, counted, gone: true, tables: true, gathered: false }
+    Flush { first, last, counted, gone: true, tables: true, gathered: false, of: None }
 }

@@ -90,6 +90,7 @@ impl Memory {
             gone: true,
             tables: freed.is_some(),
             gathered: true,
+            of: None,
         });
     }
 

@@ -28,7 +28,7 @@ impl Walk<'_> {
             None => Gathers::No,
         };
         let crowded = self.tasks.spaces[space as usize].crowded(how);
-        let Some(Open { call, arguments, flushes, times, began, stopped, .. }) =
+        let Some(Open { call, arguments, flushes, times, began, stopped, written, .. }) =
             self.forget_call(event.task)
         else {
             return;
@@ -42,6 +42,7 @@ impl Walk<'_> {
         if *users > 1 {
             effect.defer(call, &arguments);
         }
+        written.finish(space, value, spaces, &mut effect);
         if crowded {
             effect.crowd(call, &arguments, value);
         }
@@ -54,12 +55,20 @@ impl Walk<'_> {
                 let halfway = began.1 + end.saturating_sub(began.1) / 2;
                 let somewhen = times.last().copied();
                 let somewhen = somewhen.unwrap_or((began.0, flushed.unwrap_or(halfway)));
-                for (number, flush) in effect.flushes.iter().enumerate() {
-                    let (cpu, time) = times.get(number).copied().unwrap_or(somewhen);
+                let mut times = times.into_iter();
+                let mut latest = None;
+                for flush in &effect.flushes {
+                    let said = flush.of.is_none_or(|other| other.said);
+                    if said {
+                        latest = times.next().or(Some(somewhen));
+                    }
+                    let (cpu, time) = latest.unwrap_or(somewhen);
                     let flushed = Event { cpu, time, ..*event };
                     let crowded = crowded && flush.gathered;
                     let counted = if crowded { Pages::Everything } else { flush.counted };
-                    self.expect(counted);
+                    if said {
+                        self.expect(counted);
+                    }
                     let few = flush.last - flush.first < 33;
                     let whole = few && counted == Pages::Everything;
                     self.step(
@@ -80,8 +89,9 @@ impl Walk<'_> {
 
     /// What a call did is known now: the flushes that were recorded in it get their pages.
     fn refine(&mut self, space: u32, flushes: &[(u16, usize, Pages)], effect: &Effect) {
-        let same = flushes.len() == effect.flushes.len();
-        let mut rest = effect.flushes.iter();
+        let said = |flush: &&Flush| flush.of.is_none_or(|other| other.said);
+        let same = flushes.len() == effect.flushes.iter().filter(said).count();
+        let mut rest = effect.flushes.iter().filter(said);
         for &(cpu, place, pages) in flushes {
             // As many as were found: one by one. Else those of the same size find each other.
             let found = if same {
@@ -177,7 +187,7 @@ impl Walk<'_> {
             return;
         }
         self.introduce(event.task, None);
-        self.set_told(event.task, told);
+        self.set_told(event.task, told && !self.tells_of_another(event));
         let Some(task) = self.tasks.tasks.get_mut(&event.task) else {
             self.unknown.addresses += 1;
             return;
@@ -238,16 +248,26 @@ impl Walk<'_> {
 
     /// The kernel says that a thread flushes, or tells others of it (`told`): of use is when.
     pub(super) fn flushes_now(&mut self, event: &Event, told: bool) {
+        let of_another = self.tells_of_another(event);
         let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
         // What others were told, the thread does itself, too.
         let again = !told && task.told;
-        task.told = told;
+        task.told = told && !of_another;
         if let Some(open) = &mut task.call
             && !again
             && task.fault.is_none()
         {
             open.times.push((event.cpu, event.time));
         }
+    }
+
+    /// Whether a flush of which a thread tells others can be of another space alone, so that it does none itself: it writes
+    /// back pages of other spaces too, and nobody but its CPU holds its own.
+    fn tells_of_another(&self, event: &Event) -> bool {
+        let Some(task) = self.tasks.tasks.get(&event.task) else { return false };
+        let (Some(space), Some(open)) = (task.space, &task.call) else { return false };
+        let held = self.tasks.spaces[space as usize].cpus.iter().any(|&cpu| cpu != event.cpu);
+        open.written.has_others() && !held
     }
 
     fn told_before(&self, task: u32) -> bool {
@@ -263,7 +283,8 @@ impl Walk<'_> {
 
 /// A flush as a step.
 fn act(space: u32, flush: &Flush, whole: bool) -> RawAct {
-    let Flush { first, last, gone, tables, .. } = *flush;
+    let Flush { first, last, gone, tables, of, .. } = *flush;
+    let space = of.map_or(space, |other| other.space);
     if gone {
         RawAct::Unmap { space, first, last, tables, whole }
     } else {
