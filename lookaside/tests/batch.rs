@@ -100,7 +100,8 @@ fn local_09_a_batch_that_broadcasts_waits_once() {
 
 #[test]
 fn each_way_out_waits_for_broadcasts_that_the_outgoing_thread_has_begun_and_for_no_others() {
-    let ways: [fn(Machine<_>, [&AddressSpace<Fake>; 2]); 4] = [
+    type Leave<T> = fn(Machine<T>, [&AddressSpace<Fake>; 2]);
+    let ways: [Leave<_>; 4] = [
         |tlb, [_, next]| assert!(switch(tlb, 0, next).root_changed()),
         |tlb, [same, _]| assert!(!switch(tlb, 0, same).root_changed()),
         |tlb, _| on(0, || this_cpu(tlb).lazy()),
