@@ -18,15 +18,15 @@ struct Row(&'static str, usize, usize);
 /// What the paths enter today, so that they grow no longer. The goals are 80 functions in 12 files for an unmap with
 /// another CPU, and 25 in 6 for a switch.
 const ROWS: [Row; 9] = [
-    Row("arm64/switch", 47, 16),
-    Row("riscv/switch", 54, 16),
-    Row("x86-recent/switch", 58, 15),
+    Row("arm64/switch", 39, 15),
+    Row("riscv/switch", 43, 16),
+    Row("x86-recent/switch", 57, 15),
     Row("arm64/unmap", 89, 24),
     Row("riscv/unmap", 87, 22),
     Row("x86-recent/unmap", 88, 25),
     Row("arm64/shootdown-1", 138, 28),
     Row("riscv/shootdown-1", 174, 28),
-    Row("x86-recent/shootdown-1", 161, 29),
+    Row("x86-recent/shootdown-1", 160, 29),
 ];
 
 /// Counts the functions of all paths and fails if one enters more than it may; for `paths`, also names them.

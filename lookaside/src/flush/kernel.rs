@@ -90,7 +90,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     ) -> PendingFlush<'static, 't, P, T, F> {
         let _ = irqs_off;
         let KernelGather { tlb, mut ranges, held } = gather;
-        let this_cpu = &self.executing_cpu();
+        let this_cpu = &CurrentCpu::executing(self);
         this_cpu.must_own(tlb);
         let mut shootdown = Shootdown::new(this_cpu);
         let outcome = this_cpu.start_on_all_online(&mut ranges, &mut shootdown);

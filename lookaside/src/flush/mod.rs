@@ -85,7 +85,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         mut gather: Gather<'g, P, F>,
     ) -> PendingFlush<'g, 't, P, T, F> {
         let _ = irqs_off;
-        let this_cpu = &self.executing_cpu();
+        let this_cpu = &CurrentCpu::executing(self);
         this_cpu.must_own(gather.space().tlb);
         let changes = &mut gather.changes;
         let space = changes.space();

@@ -25,8 +25,9 @@ pub struct Cpu<P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     tag: P::Word,
     errata: P::Word,
     /// Its number, which is its place among the CPUs of the `Tlb`.
-    id: CpuId,
-    present_bit: PresentBit,
+    pub(crate) id: CpuId,
+    /// Where spaces note whether this CPU is present, by its number.
+    pub(crate) present_bit: PresentBit,
     /// Nesting count; while it is not zero, `nmi_uaccess_okay` is false. Private to the CPU.
     nmi_uaccess_disables: P::Word,
     /// Whether a foreign root is loaded. Private to the CPU.
@@ -56,17 +57,6 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
     /// Gives the CPU its number.
     pub(crate) const fn set_id(&mut self, id: CpuId) {
         (self.id, self.present_bit) = (id, PresentBit::of(id));
-    }
-
-    #[inline]
-    pub(crate) const fn id(&self) -> CpuId {
-        self.id
-    }
-
-    /// Where spaces note whether this CPU is present.
-    #[inline]
-    pub(crate) const fn present_bit(&self) -> PresentBit {
-        self.present_bit
     }
 
     /// What the ASID allocator keeps for this CPU. For allocators, which look at other CPUs too.

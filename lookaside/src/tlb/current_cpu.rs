@@ -34,6 +34,19 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         Self { tlb, cpu, stays: PhantomData }
     }
 
+    /// The CPU that executes the call. The caller has a guard that keeps interrupts off for as long as it has this.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn executing(tlb: &'t Tlb<'t, P, T>) -> Self {
+        debug_assert!(tlb.platform.irqs_are_off(), "interrupts are on");
+        let id = tlb.platform.cpu();
+        debug_assert!(tlb.is_online(id), "{id} is not online");
+        // SAFETY: the implementer of `Platform` promises that this CPU has succeeded in `online`, which has found its
+        // place, and that its number is still the same.
+        let cpu = unsafe { tlb.cpus.get_unchecked(id.index()) };
+        Self { tlb, cpu, stays: PhantomData }
+    }
+
     /// A copy, for functions that are not inlined: see [`AllocatorCpu::copied`].
     #[inline]
     pub(crate) const fn by_value(&self) -> Self {
@@ -201,7 +214,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[must_use]
     #[inline]
     pub const fn id(&self) -> CpuId {
-        self.cpu.id()
+        self.cpu.id
     }
 
     /// The state of the machine.
@@ -238,7 +251,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
     #[must_use]
     pub fn is_present(&self, space: &AddressSpace<P>) -> bool {
-        space.residents().is_present(self.cpu.present_bit())
+        space.residents().is_present(self.cpu.present_bit)
     }
 
     pub(crate) fn queue(&self) -> &'t RequestQueue<P::Word> {

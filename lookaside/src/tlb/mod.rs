@@ -137,20 +137,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     #[track_caller]
     pub fn this_cpu<'c>(&'c self, irqs_off: &'c P::IrqsOff) -> CurrentCpu<'c, P, T> {
         let _ = irqs_off;
-        self.executing_cpu()
-    }
-
-    /// As [`Self::this_cpu`], for a caller that drops the result before its guard.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn executing_cpu(&self) -> CurrentCpu<'_, P, T> {
-        debug_assert!(self.platform.irqs_are_off(), "interrupts are on");
-        let id = self.platform.cpu();
-        debug_assert!(self.is_online(id), "{id} is not online");
-        // SAFETY: the implementer of `Platform` promises that this CPU has succeeded in `online`, which has found its
-        // place, and that its number is still the same.
-        let cpu = unsafe { self.cpus.get_unchecked(id.index()) };
-        CurrentCpu::new(self, cpu)
+        CurrentCpu::executing(self)
     }
 
     /// As [`Self::this_cpu`], and `None` in every build if the CPU has no storage or is not online: for a caller that cannot

@@ -300,7 +300,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
             caches_absent: true,
             first_load: Held::Drop,
             // With separate tables `satp` has ASID 0 in the kernel.
-            loads_at_once: self.tables == Tables::One,
+            loads_at_once: matches!(self.tables, Tables::One),
             shares_reserved_tag: true,
             ..Properties::plain(self.tag_bits, &costs::TYPICAL)
         }

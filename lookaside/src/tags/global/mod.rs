@@ -469,7 +469,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         // is not the loaded one. At switch-in the root is recorded before the load and the tag after it, so
         // they do not match in between. The shared tag of the last epoch is in no cookie.
         tag != Tag::RESERVED
-            && root.table == space.root_on(cpu.id()).table
+            && root.table == space.root_on(cpu.id).table
             && tag == Cookie(space.cookie.load(Ordering::Relaxed)).tag()
             && T::global_cpu(cpu).active.mode.load(Ordering::Relaxed) & LAZY == 0
     }
@@ -530,7 +530,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         if tag == LAST_TAG {
             return mmu.flush(this_cpu.errata(), Invalidation::All, Scope::Broadcast);
         }
-        if wait == Wait::Later {
+        if matches!(wait, Wait::Later) {
             // Relaxed: as in `complete_broadcasts`; a store would break what others read after O-LAZY-READ.
             T::global_cpu(this_cpu.cpu).active.mode.fetch_or(BEGAN_BROADCAST, Ordering::Relaxed);
         }
