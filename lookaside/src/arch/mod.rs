@@ -334,8 +334,8 @@ pub trait Mmu {
     /// # Safety
     ///
     /// * As for [`Self::load`].
-    /// * `tag` is not the one that the register names, and neither is [`Tag::RESERVED`]; the register may name that
-    ///   unless [`Properties::shares_reserved_tag`].
+    /// * `tag` is neither [`Tag::RESERVED`] nor the tag that the register names.
+    /// * Where [`Properties::shares_reserved_tag`], the register does not name [`Tag::RESERVED`].
     #[inline]
     unsafe fn load_kept(&self, root: Root, tag: Tag) {
         self.settle();

@@ -278,10 +278,9 @@ impl<I: Instructions> Mmu for X86<I> {
         cr3::check_root(root.user_table, self.physical_bits)
     }
 
-    /// All invalidations of this CPU but `INVLPGB` are complete when the next instruction executes,
-    /// so that there is nothing to wait for where `INVLPGB` is not in use.
+    /// Executes nothing: what publishes is a locked operation, and the write of `CR3` is serialising. All invalidations
+    /// of this CPU but `INVLPGB` are complete when the next instruction executes.
     #[inline]
-    /// Executes nothing: an operation that publishes is locked, and the write of `CR3` is serialising.
     fn settle(&self) {}
 
     /// Executes nothing: an initiator raises the generation of a space before it reads which CPUs run it, by a locked
