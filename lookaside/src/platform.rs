@@ -130,7 +130,7 @@ pub unsafe trait Platform {
 
     /// Called at growing intervals by a CPU that waits for another one to acknowledge a flush. The place to print
     /// a warning, to dump the state of the target, or to panic. If it returns, the wait goes on. It is not called in
-    /// waits for the library's own locks, whose holders wait for nobody.
+    /// waits for the library's own locks.
     fn stuck(&self, wait: &Stuck) {
         let _ = wait;
     }

@@ -74,7 +74,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[track_caller]
     pub fn switch(&self, next: &AddressSpace<P>) -> Switched {
         if next.tlb != self.tlb.id {
-            return self.by_value().switch_to_foreign(next);
+            return self.by_value().refuse_switch(next);
         }
         T::switch_in(&self.for_allocator(), next)
     }
@@ -84,7 +84,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn switch_to_foreign(self, next: &AddressSpace<P>) -> Switched {
+    fn refuse_switch(self, next: &AddressSpace<P>) -> Switched {
         self.must_own(next.tlb);
         Switched::Unchanged
     }

@@ -68,7 +68,7 @@ pub(crate) enum Act {
     Tell,
     /// Wait for [`Self::Tell`] on another CPU.
     Await,
-    /// In user mode, read the page of the space that this CPU runs.
+    /// In user mode, read the page of the space that this CPU runs, and find it, a former one of that space, or a fault.
     Read,
     /// In user mode, write to it.
     Write,

@@ -42,7 +42,7 @@ pub(super) struct Flush {
     /// Whether it is done by what gathers pages, which flushes everything if somebody else does so at
     /// the same time.
     pub(super) gathered: bool,
-    /// Whose it is, if not of the space that called.
+    /// The space that has the page, where that is another one than the caller's.
     pub(super) of: Option<Other>,
 }
 

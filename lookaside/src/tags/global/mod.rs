@@ -188,7 +188,7 @@ const BEGAN_BROADCAST: u64 = 8;
 /// completes nothing of this CPU.
 fn complete_broadcasts<P: Platform, T: HasGlobalAsids<P>>(this_cpu: &AllocatorCpu<'_, P, T>) {
     let mode = &T::global_cpu(this_cpu.cpu).active.mode;
-    // Relaxed, both: this CPU's own word, and the bit is nobody else's business.
+    // Relaxed, both: this CPU's own word, and no other CPU reads the bit.
     if mode.load(Ordering::Relaxed) & BEGAN_BROADCAST != 0 {
         this_cpu.mmu().complete_broadcast(this_cpu.errata());
         mode.fetch_and(!BEGAN_BROADCAST, Ordering::Relaxed);
