@@ -253,13 +253,13 @@ LOOKASIDE_MUST_CHECK int lookaside_online(const struct lookaside_features *featu
 LOOKASIDE_MUST_CHECK int lookaside_offline(void);
 
 /* Another CPU has stopped for good, without lookaside_offline (panic, crash): it executes nothing and its hardware
- * walks nothing until it comes online. No flush waits for it any more. IRQs: any. (Linux: crash_smp_send_stop.) */
+ * walks nothing until it comes online. No flush waits for it any more. IRQs off. (Linux: crash_smp_send_stop.) */
 LOOKASIDE_MUST_CHECK int lookaside_stopped(uint32_t cpu);
 
 /* -- Address spaces ---------------------------------------------------------------------------------------------- */
 
-/* A new space with this root table (physical address). `user_root`: that of user mode, with LOOKASIDE_USER_TABLES;
- * otherwise 0. Overwrites `space`, which may be uninitialised memory, or the copy that fork has made. The space has no
+/* A new space with this root table (physical address). `user_root`: that of user mode, with LOOKASIDE_USER_TABLES,
+ * where 0 is refused (LOOKASIDE_EBADROOT); otherwise 0. Overwrites `space`, which may be uninitialised memory, or the copy that fork has made. The space has no
  * tag yet. IRQs: any. If one is initialised anew that was in use and not released, nobody notices: its tag stays used up,
  * and CPUs stay in its tables. Until the space is released the table stays a page table, and it maps no page of user mode as
  * global. (Linux: init_new_context. FreeBSD: pmap_pinit.) */
@@ -272,7 +272,7 @@ LOOKASIDE_MUST_CHECK int lookaside_space_release(struct lookaside_space *space);
 
 /* -- The scheduler ----------------------------------------------------------------------------------------------- */
 
-/* What lookaside_switch returns: how, and the tag that the root register has now. */
+/* What lookaside_switch returns: how, and the ASID or PCID that the root register has now. */
 enum lookaside_switched {
     LOOKASIDE_UNCHANGED = 0,  /* the root was loaded already */
     LOOKASIDE_CAUGHT_UP = 1,  /* the same, and a missed flush was made up for */
@@ -286,7 +286,7 @@ enum lookaside_switched {
 #define LOOKASIDE_TAG(switched) ((uint16_t)((switched) >> 8))
 
 /* This CPU runs the space from here on: loads its root. Also for a switch to the space that it runs, since it may have
- * been lazy. If the root changed, your hardening of the branch predictor comes next. The tag (LOOKASIDE_TAG) holds
+ * been lazy. If the root changed, your hardening of the branch predictor comes next. The ASID (LOOKASIDE_TAG) holds
  * until the next call on this CPU that switches or flushes: store it where other code writes the register (Linux arm64:
  * context.id, for cpu_do_switch_mm). IRQs off. (Linux: check_and_switch_context, switch_mm_irqs_off; drop the shortcut
  * `prev == next`. FreeBSD: pmap_activate.) */
@@ -390,8 +390,8 @@ int lookaside_handle_ipi(void);
  * (Linux: nmi_uaccess_okay.) */
 bool lookaside_nmi_uaccess_okay(struct lookaside_space *space);
 
-/* Pins the tag of a space for a device that translates by it (SVA), and returns it. Pins are counted. AArch64 and
- * RISC-V. IRQs off. (Linux: arm64_mm_context_get, _put.) */
+/* Pins the tag of a space for a device that translates by it (SVA), and returns the ASID: with LOOKASIDE_ASID_PAIRS that
+ * of user mode, the odd one. Pins are counted. AArch64 and RISC-V. IRQs off. (Linux: arm64_mm_context_get, _put.) */
 LOOKASIDE_MUST_CHECK int lookaside_pin(struct lookaside_space *space);
 LOOKASIDE_MUST_CHECK int lookaside_unpin(struct lookaside_space *space);
 

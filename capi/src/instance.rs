@@ -22,6 +22,23 @@ pub trait Instance: Sized + 'static {
         let _ = mmu;
     }
 
+    /// Whether user mode runs on tables of its own, which a space must have.
+    fn has_user_tables(mmu: &<Self::Platform as Platform>::Mmu) -> bool {
+        let _ = mmu;
+        false
+    }
+
+    /// What the root register has for a tag in the kernel.
+    fn asid(mmu: &<Self::Platform as Platform>::Mmu, tag: Tag) -> u16 {
+        let _ = mmu;
+        tag.0
+    }
+
+    /// As [`Self::asid`], in user mode.
+    fn user_asid(mmu: &<Self::Platform as Platform>::Mmu, tag: Tag) -> u16 {
+        Self::asid(mmu, tag)
+    }
+
     /// Whether the trampoline of a kernel with a root of its own fences after each write of the register.
     fn trampoline_fences(mmu: &<Self::Platform as Platform>::Mmu) -> bool {
         let _ = mmu;

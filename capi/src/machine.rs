@@ -113,7 +113,10 @@ impl<I: Instance> Machine<I> {
 
     /// `lookaside_stopped`.
     pub fn stopped(&'static self, cpu: u32) -> c_int {
-        number(self.tlb.halted(CpuId(cpu)).map(|()| 0).map_err(Refused::from))
+        if !self.tlb.platform().irqs_are_off() {
+            return number(Err(Refused::Irqs));
+        }
+        number(self.tlb.halted(&(), CpuId(cpu)).map(|()| 0).map_err(Refused::from))
     }
 
     /// `lookaside_space_init`.
@@ -127,6 +130,9 @@ impl<I: Instance> Machine<I> {
         root: u64,
         user_root: u64,
     ) -> c_int {
+        if user_root == 0 && I::has_user_tables(self.tlb.platform().mmu()) {
+            return number(Err(Refused::BadRoot));
+        }
         let tables =
             Root { table: root, user_table: if user_root == 0 { root } else { user_root } };
         let made = self.tlb.space(tables, I::resident_words()).map_err(Refused::from);
@@ -170,7 +176,8 @@ impl<I: Instance> Machine<I> {
         // SAFETY: the caller promises it.
         let how = this_cpu.switch(unsafe { Space::at(space)? });
         // `enum lookaside_switched` has the library's order.
-        Ok(how as c_int | c_int::from(this_cpu.tag().0) << 8)
+        let asid = I::asid(self.tlb.platform().mmu(), this_cpu.tag());
+        Ok(how as c_int | c_int::from(asid) << 8)
     }
 
     /// `lookaside_lazy`.
@@ -395,7 +402,8 @@ impl<I: Instance> Machine<I> {
         number(self.this_cpu().and_then(|this_cpu| {
             // SAFETY: the caller promises it.
             let space = unsafe { Space::at(space)? };
-            Ok(I::Tags::pin(&this_cpu, space).map(|tag| c_int::from(tag.0))?)
+            let tag = I::Tags::pin(&this_cpu, space)?;
+            Ok(I::user_asid(self.tlb.platform().mmu(), tag).into())
         }))
     }
 

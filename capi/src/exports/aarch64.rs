@@ -1,7 +1,7 @@
 //! The hardware of AArch64.
 
 use lookaside::arch::{
-    Sharing,
+    Sharing, Tag,
     aarch64::{self, Aarch64, AsidIn, Config, IdRegisters, Native, Pairing, Park},
 };
 
@@ -95,4 +95,16 @@ pub(super) const fn set_up_cpu(_: &Mmu) {}
 
 pub(super) const fn trampoline_fences(_: &Mmu) -> bool {
     false
+}
+
+pub(super) const fn has_user_tables(_: &Mmu) -> bool {
+    false
+}
+
+pub(super) const fn asid(mmu: &Mmu, tag: Tag) -> u16 {
+    mmu.asid(tag)
+}
+
+pub(super) const fn user_asid(mmu: &Mmu, tag: Tag) -> u16 {
+    mmu.user_asid(tag)
 }

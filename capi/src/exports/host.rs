@@ -2,7 +2,10 @@
 
 use lookaside::{
     Error,
-    arch::riscv64::{Extensions, Instructions, Riscv},
+    arch::{
+        Tag,
+        riscv64::{Extensions, Instructions, Riscv},
+    },
 };
 
 use super::riscv;
@@ -81,4 +84,16 @@ pub(super) const fn set_up_cpu(_: &Mmu) {}
 
 pub(super) fn trampoline_fences(mmu: &Mmu) -> bool {
     mmu.trampoline_fences()
+}
+
+pub(super) const fn has_user_tables(_: &Mmu) -> bool {
+    false
+}
+
+pub(super) const fn asid(_: &Mmu, tag: Tag) -> u16 {
+    tag.0
+}
+
+pub(super) const fn user_asid(_: &Mmu, tag: Tag) -> u16 {
+    tag.0
 }

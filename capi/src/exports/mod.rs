@@ -26,7 +26,7 @@ use core::{
     sync::atomic::AtomicU64,
 };
 
-use lookaside::{Platform, counts::Outcome};
+use lookaside::{Platform, arch::Tag, counts::Outcome};
 
 use self::{
     hardware::{ARCH, Boot, Features},
@@ -52,6 +52,18 @@ impl Instance for Native {
 
     fn set_up_cpu(mmu: &<Hw as Platform>::Mmu) {
         hardware::set_up_cpu(mmu);
+    }
+
+    fn has_user_tables(mmu: &<Hw as Platform>::Mmu) -> bool {
+        hardware::has_user_tables(mmu)
+    }
+
+    fn asid(mmu: &<Hw as Platform>::Mmu, tag: Tag) -> u16 {
+        hardware::asid(mmu, tag)
+    }
+
+    fn user_asid(mmu: &<Hw as Platform>::Mmu, tag: Tag) -> u16 {
+        hardware::user_asid(mmu, tag)
     }
 
     fn trampoline_fences(mmu: &<Hw as Platform>::Mmu) -> bool {

@@ -1,6 +1,9 @@
 //! The hardware of RISC-V.
 
-use lookaside::arch::riscv64::{Extensions, Native, Riscv};
+use lookaside::arch::{
+    Tag,
+    riscv64::{Extensions, Native, Riscv},
+};
 
 use super::riscv;
 pub(super) use super::riscv::{Boot, Features};
@@ -27,4 +30,16 @@ pub(super) const fn set_up_cpu(_: &Mmu) {}
 
 pub(super) fn trampoline_fences(mmu: &Mmu) -> bool {
     mmu.trampoline_fences()
+}
+
+pub(super) const fn has_user_tables(_: &Mmu) -> bool {
+    false
+}
+
+pub(super) const fn asid(_: &Mmu, tag: Tag) -> u16 {
+    tag.0
+}
+
+pub(super) const fn user_asid(_: &Mmu, tag: Tag) -> u16 {
+    tag.0
 }

@@ -1,6 +1,9 @@
 //! The hardware of x86-64.
 
-use lookaside::arch::x86_64::{self, Config, Levels, Native, Tables, Use, UserFlush, X86};
+use lookaside::arch::{
+    Tag,
+    x86_64::{self, Config, Levels, Native, Tables, Use, UserFlush, X86},
+};
 
 use crate::error::Refused;
 
@@ -82,4 +85,16 @@ pub(super) fn set_up_cpu(mmu: &Mmu) {
 
 pub(super) const fn trampoline_fences(_: &Mmu) -> bool {
     false
+}
+
+pub(super) const fn has_user_tables(mmu: &Mmu) -> bool {
+    mmu.has_user_tables()
+}
+
+pub(super) const fn asid(_: &Mmu, tag: Tag) -> u16 {
+    tag.0
+}
+
+pub(super) const fn user_asid(_: &Mmu, tag: Tag) -> u16 {
+    tag.0
 }
