@@ -99,33 +99,24 @@ fn local_09_a_batch_that_broadcasts_waits_once() {
 }
 
 #[test]
-fn each_way_out_waits_for_broadcasts_that_the_outgoing_thread_has_begun_and_for_no_others() {
-    type Leave<T> = fn(Machine<T>, [&AddressSpace<Fake>; 2]);
-    let ways: [Leave<_>; 4] = [
-        |tlb, [_, next]| assert!(switch(tlb, 0, next).root_changed()),
-        |tlb, [same, _]| assert!(!switch(tlb, 0, same).root_changed()),
-        |tlb, _| on(0, || this_cpu(tlb).lazy()),
-        |tlb, _| assert!(on(0, || this_cpu(tlb).park()).root_changed()),
-    ];
-    let waits = |tlb: Machine<_>| {
-        let log = tlb.platform().log(0);
-        log.iter().filter(|op| **op == Op::CompleteEverywhere).count()
-    };
-    for leave in ways {
-        let tlb = epochs(2, Fake::new(2, 16));
-        let (a, b) = (space(tlb, 1), space(tlb, 2));
-        for cpu in [1, 0] {
-            let _ = switch(tlb, cpu, &a);
-        }
+fn a_batch_that_has_broadcast_on_another_cpu_broadcasts_everything() {
+    for (begins, waits) in [
+        (&[0][..], &[Op::CompleteEverywhere][..]),
+        (&[1], &[Op::FlushAllEverywhere]),
+        (&[0, 1], &[Op::FlushAllEverywhere]),
+        (&[1, 0], &[Op::FlushAllEverywhere]),
+        (&[], &[]),
+    ] {
+        let tlb = epochs(3, Fake::new(3, 16));
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 2, &a);
         let mut batch = batch(tlb);
-        defer(tlb, 0, &a, &mut batch, What::Page);
+        for &cpu in begins {
+            defer(tlb, cpu, &a, &mut batch, What::Page);
+        }
         tlb.platform().forget_logs();
-        leave(tlb, [&a, &b]);
-        assert_eq!(waits(tlb), 1);
-        let _ = switch(tlb, 0, &b);
-        let _ = switch(tlb, 0, &a);
-        assert_eq!(waits(tlb), 0, "there is nothing more to wait for");
-        let _ = complete(tlb, 1, batch);
+        let _ = complete(tlb, 0, batch);
+        assert_eq!(tlb.platform().log(0), waits, "begun on {begins:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     shootdown::Shootdown,
 };
 use crate::{
-    arch::{Mmu, TableChange, Wait},
+    arch::{Invalidation, Mmu, Scope, TableChange, Wait},
     counts::{Event, Outcome},
     cpuset::CpuSet,
     error::Error,
@@ -38,8 +38,26 @@ pub struct Batch<'w, P: Platform, F = ()> {
 /// What is left to do of the flushes of a batch.
 struct Deferred<'w, P: Platform> {
     targets: CpuSet<'w, P::Word>,
-    /// Whether hardware broadcasts are under way.
-    broadcast: bool,
+    broadcasts: Broadcasts,
+}
+
+/// The hardware broadcasts of a batch that are under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Broadcasts {
+    None,
+    /// All were begun by this CPU, which alone can wait for them.
+    From(CpuId),
+    FromSeveral,
+}
+
+impl Broadcasts {
+    fn add(&mut self, from: CpuId) {
+        *self = match *self {
+            Self::None => Self::From(from),
+            Self::From(other) if other == from => return,
+            _ => Self::FromSeveral,
+        };
+    }
 }
 
 impl<'w, P: Platform> Batch<'w, P> {
@@ -70,7 +88,7 @@ impl<'w, P: Platform, F> Batch<'w, P, F> {
         for (_, word) in targets.words() {
             word.store(0, Ordering::Relaxed); // Relaxed: the batch is ours.
         }
-        let deferred = Deferred { targets, broadcast: false };
+        let deferred = Deferred { targets, broadcasts: Broadcasts::None };
         Ok(Self { tlb: tlb.id, deferred, held: Held::new(frames) })
     }
 
@@ -93,7 +111,8 @@ impl<'w, P: Platform, F> Batch<'w, P, F> {
 }
 
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
-    /// Begins to flush what was gathered, as part of `batch`, and waits for nobody.
+    /// Begins to flush what was gathered, as part of `batch`, and waits for nobody, unless the flush must be over before a
+    /// lock is released ([`Gather::move_away`], [`Gather::unshare_table`]).
     ///
     /// # Panics
     ///
@@ -104,7 +123,11 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let space = changes.space();
         self.must_own(space.tlb);
         self.must_own(batch.tlb);
-        let ranges = changes.ranges(false);
+        if !changes.may_be_deferred() {
+            self.complete_with_others(&mut changes, false);
+            return changes.end();
+        }
+        let ranges = changes.ranges(self.mmu(), false);
         if !ranges.is_empty() {
             self.mmu().publish();
             let generation = space.announce_flush(T::tracks_generations(self.tlb));
@@ -121,7 +144,9 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     }
 
     /// Completes what `batch` has begun: one interrupt for each CPU that ran one of its spaces, or
-    /// one barrier.
+    /// one barrier. Where broadcasts were begun and the thread has migrated since then, it broadcasts a flush of
+    /// everything instead: only the CPU that has begun an invalidation can wait for it (DDI 0487, `DSB`; APM vol. 3,
+    /// `TLBSYNC`).
     ///
     /// # Panics
     ///
@@ -131,8 +156,12 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let Batch { tlb, deferred, held } = batch;
         self.must_own(tlb);
         let mut outcome = Outcome::NoCpu;
-        if deferred.broadcast {
-            self.mmu().complete_broadcast(self.errata());
+        if deferred.broadcasts != Broadcasts::None {
+            if deferred.broadcasts == Broadcasts::From(self.id()) {
+                self.mmu().complete_broadcast(self.errata());
+            } else {
+                self.mmu().flush(self.errata(), Invalidation::All, Scope::Broadcast);
+            }
             outcome = Outcome::Broadcast;
         }
         let everything = FlushRanges::everything();
@@ -179,7 +208,7 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
         });
         if !told || runs_here && !self.flush_local() {
             self.broadcast(runs_here, Wait::Later);
-            batch.broadcast = true;
+            batch.broadcasts.add(self.this_cpu.id());
             return true;
         }
         later
@@ -191,7 +220,7 @@ impl<P: Platform, F> fmt::Debug for Batch<'_, P, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch")
             .field("tlb", &self.tlb)
-            .field("broadcast", &self.deferred.broadcast)
+            .field("broadcasts", &self.deferred.broadcasts)
             .finish_non_exhaustive()
     }
 }

@@ -302,6 +302,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
             // With separate tables `satp` has ASID 0 in the kernel.
             loads_at_once: matches!(self.tables, Tables::One),
             shares_reserved_tag: true,
+            kernel_has_own_root: matches!(self.tables, Tables::Separate),
             ..Properties::plain(self.tag_bits, &costs::TYPICAL)
         }
     }
@@ -332,13 +333,6 @@ impl<I: Instructions> Mmu for Riscv<I> {
     }
 
     fn settle(&self) {
-        if self.relies_on.contains(Extensions::SVINVAL) {
-            // FENCE F-RV-SETTLE-IR (pairs with the SINVAL.VMA of a pre-empted thread): where the
-            // outgoing thread was pre-empted in the middle of a plan, its SFENCE.INVAL.IR on another
-            // hart completes nothing here. SFENCE.VMA needs no such thing, because it is complete
-            // when the next instruction begins.
-            self.instructions.sfence_inval_ir();
-        }
         // FENCE F-RV-SETTLE (pairs with F-RV-DROP, F-RV-DROP-SAME, F-RV-DROP-USER, F-RV-PUBLISH of the revoker):
         // orders "this hart runs the space" before the reading of its generation, and makes the
         // stores to the tables that the generation stands for visible to this hart, which is what

@@ -70,8 +70,8 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         spaces: [usize; 2],
     ) {
         let unflushed = self.begin_batch(this_cpu, ordinal, spaces);
-        self.rest(this_cpu);
         self.tell_of(Some(Pending::Batch(unflushed)));
+        self.rest(this_cpu);
     }
 
     /// The thread leaves this CPU, and there is nothing to complete: a space is gone.

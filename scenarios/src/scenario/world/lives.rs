@@ -234,7 +234,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             this_cpu.handle_ipi();
             relax();
         }
-        expect_accepted(self.tlb.halted(CpuId(1)));
+        expect_accepted(self.tlb.halted(&(), CpuId(1)));
         self.signalled.store(BURIED, Ordering::Release); // Release: with the library's record of it.
     }
 
