@@ -3,7 +3,7 @@
 use crate::{
     arch::{Errata, Invalidation, Mmu, Scope, TableChange, Tag},
     error::Error,
-    ids::CpuId,
+    ids::{CpuId, Targets},
     platform::Platform,
     tlb::{CurrentCpu, Tags, Tlb},
 };
@@ -11,6 +11,9 @@ use crate::{
 impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// Brings up the CPU that executes the call: checks that it fits the machine, notes its errata, parks it,
     /// and empties its TLB of whatever it held before.
+    ///
+    /// From here on other CPUs send it IPIs and wait for it: its interrupt controller accepts them, and keeps them pending
+    /// while interrupts are off.
     ///
     /// # Errors
     ///
@@ -37,14 +40,14 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// Reports a CPU that has stopped and executes nothing until it comes up again, after a panic for example
     /// ([`Platform::has_stopped`]): from here on no flush waits for it, and it is in no space.
     ///
-    /// Locks that it held stay locked. If it stopped in the middle of a call of this library, other CPUs may then
+    /// Called on another CPU, online or not, and before the stopped one calls [`Self::online`] again. Locks that it held stay locked. If it stopped in the middle of a call of this library, other CPUs may then
     /// wait for such a lock for ever.
     ///
     /// # Errors
     ///
     /// * [`Error::CpuOutOfRange`] if there is no such CPU.
     /// * [`Error::NotStopped`] if the platform does not know that the CPU has stopped.
-    pub fn halted(&self, cpu: CpuId) -> Result<(), Error> {
+    pub fn halted(&self, irqs_off: &P::IrqsOff, cpu: CpuId) -> Result<(), Error> {
         let Some(halted) = self.cpus().get(cpu.index()) else {
             return Err(Error::CpuOutOfRange { cpu, cpus: self.cpus().len() });
         };
@@ -56,6 +59,16 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         // SAFETY: the platform says that the CPU has stopped.
         unsafe { T::stopped(self, halted) };
         self.go_down(cpu);
+        // It may have set the pending word of another CPU, on which others rely, and not have sent the IPI.
+        let me = self.platform().cpu();
+        for (other, id) in self.cpus().iter().zip((0..).map(CpuId)) {
+            if other.queue.end_claim_of(cpu) && id != me {
+                self.platform().send_ipi(Targets { first: id, mask: 1 });
+            }
+        }
+        if let Some(this_cpu) = self.this_cpu_if_online(irqs_off) {
+            this_cpu.handle_ipi();
+        }
         Ok(())
     }
 

@@ -105,7 +105,8 @@ pub unsafe trait Platform {
     }
 
     /// Whether `cpu` has stopped: it executes nothing, and its hardware walks no tables, before it calls
-    /// [`crate::Tlb::online`]. [`crate::Tlb::halted`] asks. A kernel that never reports a stopped CPU says no.
+    /// [`crate::Tlb::online`], which it does not before [`crate::Tlb::halted`] has returned. That asks. A kernel that never
+    /// reports a stopped CPU says no.
     fn has_stopped(&self, cpu: CpuId) -> bool {
         let _ = cpu;
         false

@@ -111,6 +111,13 @@ impl VaRange {
         Self { start_and_shift: self.start_and_shift | MIXED, ..self }
     }
 
+    /// The same addresses, in which entries as small as `1 << page_shift` bytes may have changed.
+    pub(crate) const fn in_pages(self, page_shift: u32) -> Self {
+        let Some(smaller) = self.page_shift().checked_sub(page_shift) else { return self.mixed() };
+        Self { start_and_shift: self.start() | page_shift as u64, pages: self.pages << smaller }
+            .mixed()
+    }
+
     /// Whether every entry that changed has exactly the page size of the range.
     #[must_use]
     #[inline]

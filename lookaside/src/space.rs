@@ -9,6 +9,7 @@ use crate::{
     range::VaRange,
     request::MissedFlush,
     residency::Residents,
+    tags::Cookie,
     word::{Ordering, Word},
 };
 
@@ -110,11 +111,13 @@ impl<P: Platform> AddressSpace<P> {
     ///
     /// # Panics
     ///
-    /// If a CPU may have the root loaded: [`crate::CurrentCpu::release`] comes first. The tables are then leaked.
+    /// If a CPU or a device may walk the tables: [`crate::CurrentCpu::release`] comes first. The tables are then leaked.
     #[must_use]
     #[track_caller]
     pub fn into_tables(self) -> P::Tables {
-        assert!(self.residents().iter().next().is_none(), "the space was not released");
+        // A CPU that became absent, and a device, leave a tag behind.
+        let released = self.residents().iter().next().is_none() && self.cookie() == Cookie::NONE;
+        assert!(released, "the space was not released");
         ManuallyDrop::into_inner(self.tables)
     }
 
@@ -367,15 +370,14 @@ impl<W: Word> ResidencyLock<'_, W> {
     /// The space gets another tag, and CPUs may go on holding entries under the former one.
     pub(crate) fn note_former_tag(&mut self, walks_outlive_tags: bool) {
         if walks_outlive_tags {
-            self.note(OLDER, true);
+            self.set_older(true);
         }
-        self.note(STALE, false);
+        self.set_stale(false);
     }
 
-    /// No CPU holds anything under any tag of the space.
-    pub(crate) fn clear_stale_notes(&mut self) {
-        self.note(OLDER, false);
-        self.note(STALE, false);
+    /// Sets whether CPUs may hold entries, or partial walks, under a tag that the space had before.
+    pub(crate) fn set_older(&mut self, older: bool) {
+        self.note(OLDER, older);
     }
 
     fn note(&mut self, note: u64, set: bool) {

@@ -119,6 +119,28 @@ fn a_table_concerns_who_held_something_under_the_tag_that_a_space_left_when_the_
     assert_eq!(story(tlb, 0, &a, What::Table), (flush_every_tag, (Outcome::Broadcast, 0)));
 }
 
+#[test]
+fn a_device_that_walks_for_a_pinned_space_is_flushed_at_its_release_whatever_came_before() {
+    let config = GlobalAsidsConfig { tags: 8, pins: 1, ..Default::default() };
+    let tlb = epochs_with(2, Fake::new(2, 16).with_walks_that_outlive_tags(), config);
+    let mut a = space(tlb, 1);
+    let _ = switch(tlb, 1, &a);
+    let _ = switch(tlb, 1, &space(tlb, 2));
+    for number in 3.. {
+        if switch(tlb, 0, &space(tlb, number)) == Switched::RolledOver {
+            break;
+        }
+    }
+    // It leaves its former tag, and is pinned under another.
+    let tag = on(0, || this_cpu(tlb).pin(&a)).unwrap().0;
+    assert_eq!(story(tlb, 0, &a, What::Table).0, [(0, Op::FlushAllEverywhere)]);
+    on(0, || this_cpu(tlb).unpin(&a)).unwrap();
+    tlb.platform().forget_logs();
+    let _ = on(0, || this_cpu(tlb).release(&mut a));
+    let acts = tlb.platform().acts();
+    assert!(acts.contains(&(0, Op::FlushTagEverywhere(tag))), "{acts:?}");
+}
+
 // ---- By interrupt or by broadcast
 
 #[test]

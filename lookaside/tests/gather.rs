@@ -138,6 +138,31 @@ fn a_gather_that_is_dropped_empty_is_as_if_it_had_never_been() {
 }
 
 #[test]
+fn relies_on_flushes_pages_that_are_smaller_than_its_owner_has_looked_at() {
+    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 0, &a);
+        // Another CPU has cleared entries of a table, and the table; this one finds no block.
+        let mut first = Gather::new(&a);
+        first.unlink_table(pages(0x20_1000, 2));
+        tlb.platform().forget_logs();
+        let block = VaRange::new(0x20_0000, 1 << 14, 14).unwrap();
+        let _ = flush(tlb, 0, &a, |gather| gather.relies_on(block));
+        let tables = |op: &Op| match *op {
+            Op::FlushTables(_, start, pages) | Op::FlushTablesEverywhere(_, start, pages, _) => {
+                Some((start, pages))
+            }
+            _ => None,
+        };
+        let acts = tlb.platform().acts();
+        assert!(acts.iter().any(|(_, op)| tables(op) == Some((0x20_0000, 4))), "{acts:?}");
+        assert_eq!(tlb.platform().mmu.uniform(), Some(false));
+        drop(first);
+    }
+    both!(check);
+}
+
+#[test]
 fn an_empty_gather_makes_up_for_nobody_unless_its_owner_relies_on_what_is_absent() {
     fn check<T: Asids>(tlb: support::machine::Machine<T>, company: bool) {
         let a = space(tlb, 1);
@@ -198,6 +223,40 @@ fn moved_and_unshared_mappings_are_revoked_under_their_lock() {
     let _ = this_cpu(tlb).flush(gather);
     drop(lock);
     assert_eq!(tlb.platform().acts(), [(0, Op::FlushTables(2, 0x20_0000, 512))]);
+}
+
+#[test]
+fn a_flush_that_comes_before_an_unlock_is_neither_put_off_nor_early() {
+    type Tell = for<'g> fn(&mut Gather<'g, Fake>, &'g ());
+    let told: [(Tell, bool); 3] = [
+        (|gather, guard| gather.move_away(pages(0x4000, 1), guard), true),
+        (|gather, guard| gather.unshare_table(pages(0x20_0000, 512), guard), true),
+        (|gather, _| gather.revoke(pages(0x4000, 1)), false),
+    ];
+    for (tell, at_once) in told {
+        let tlb = epochs(2, Fake::new(2, 16).without_broadcast());
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 1, &a);
+        let begun = |early: bool| {
+            let mut gather = Gather::new(&a);
+            tell(&mut gather, &());
+            tlb.platform().forget_logs();
+            if early {
+                let _ = on(0, || this_cpu(tlb).flush_early(gather));
+                // The next gather that relies on anything has nothing to complete.
+                tlb.platform().forget_logs();
+                let _ = flush(tlb, 0, &a, |gather| gather.relies_on(pages(0x9000, 1)));
+                return tlb.platform().acts().is_empty();
+            }
+            let mut batch = lookaside::flush::Batch::new(tlb, support::words(1)).unwrap();
+            on(0, || this_cpu(tlb).defer(gather, &mut batch));
+            let flushed = tlb.platform().acts().iter().any(|(cpu, op)| *cpu == 1 && op.acts());
+            let _ = on(0, || this_cpu(tlb).flush_batch(batch));
+            flushed
+        };
+        assert_eq!(begun(true), at_once);
+        assert_eq!(begun(false), at_once);
+    }
 }
 
 // ---- Addresses

@@ -32,7 +32,7 @@ fn every_cpu_that_is_up_is_asked_whatever_it_runs<T: Strategy>(tlb: Machine<T>) 
     for cpu in down {
         on(cpu, || this_cpu(tlb).offline());
     }
-    tlb.halted(lookaside::platform::CpuId(199)).unwrap();
+    tlb.halted(&(), lookaside::platform::CpuId(199)).unwrap();
     let _ = flush_kernel(tlb, 70, |gather| gather.revoke(pages(START, 2)));
     let asked = CPUS as u32 - 4 - 1 - 1;
     assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, asked));
@@ -84,6 +84,25 @@ fn kernel_addresses_are_broadcast_where_hardware_can() {
     });
     assert_eq!(tlb.platform().log(70), [Op::Publish, Op::FlushKernelEverywhere(vec![])]);
     assert_eq!(tlb.platform().counts[70].flushes(Outcome::Broadcast), 4);
+}
+
+#[test]
+fn a_range_of_kernel_addresses_above_the_ceiling_takes_everything_with_it() {
+    for broadcast in [false, true] {
+        let fake = Fake::new(2, 16);
+        let tlb = epochs(2, if broadcast { fake } else { fake.without_broadcast() });
+        tlb.platform().set_costs(|costs| costs.ceiling = 512);
+        let everything = |op: &Op| match op {
+            Op::FlushKernel(ranges) | Op::FlushKernelEverywhere(ranges) => Some(ranges.is_empty()),
+            _ => None,
+        };
+        for (count, is_everything) in [(512, false), (513, true), (1 << 18, true)] {
+            let _ = flush_kernel(tlb, 0, |gather| gather.revoke(pages(START, count)));
+            let acts = tlb.platform().acts();
+            let flushed: Vec<_> = acts.iter().filter_map(|(_, op)| everything(op)).collect();
+            assert!(!flushed.is_empty() && flushed.iter().all(|&all| all == is_everything));
+        }
+    }
 }
 
 #[test]

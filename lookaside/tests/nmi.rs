@@ -78,3 +78,15 @@ fn nmi_uaccess_is_refused_on_a_temporary_root() {
     leaves_a_foreign_root_alone(machine::recent(1, Fake::new(1, 12)));
     leaves_a_foreign_root_alone(machine::epochs(1, Fake::new(1, 12)));
 }
+
+#[test]
+fn an_nmi_is_kept_from_user_memory_where_the_kernel_has_a_root_of_its_own() {
+    for own in [false, true] {
+        let mut fake = Fake::new(1, 16);
+        fake.mmu.properties.kernel_has_own_root = own;
+        let tlb = machine::epochs(1, fake);
+        let a = space(tlb, 1);
+        let _ = this_cpu(tlb).switch(&a);
+        assert_eq!(tlb.nmi_uaccess_okay(&a), !own);
+    }
+}

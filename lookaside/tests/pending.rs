@@ -4,7 +4,7 @@ mod support;
 
 use core::{cell::Cell, sync::atomic::AtomicU64};
 
-use lookaside::{AddressSpace, Gather, KernelGather, flush::PendingFlush};
+use lookaside::{AddressSpace, Gather, GlobalAsids, KernelGather, flush::PendingFlush};
 use support::{
     Answer, Fake, Op,
     machine::{ByEpochs, Machine, Strategy, epochs, flush, pages, recent, space, switch, this_cpu},
@@ -138,6 +138,62 @@ fn a_dropped_flush_leaks_its_frames_and_the_next_one_makes_up_for_it() {
     let _ = flush(tlb, 0, a, |gather| gather.revoke(pages(0x7000, 1)));
     assert!(acts(tlb, 1).iter().all(|op| !matches!(op, Op::FlushRange(..))), "everything");
     reads_its_page(tlb, a);
+}
+
+/// CPU 0 begins to flush a table of the kernel at this address.
+fn begin_kernel(
+    tlb: ByEpochs,
+    start: u64,
+) -> PendingFlush<'static, 'static, Fake, GlobalAsids<'static, Fake>> {
+    let mut gather = KernelGather::new(tlb);
+    gather.unlink_table(pages(start, 1));
+    on(0, || tlb.begin_flush_kernel(&(), gather))
+}
+
+#[test]
+fn a_flush_of_kernel_addresses_that_is_dropped_is_not_taken_for_the_next_one() {
+    let tlb = epochs(2, Fake::new(2, 16).without_broadcast());
+    tlb.platform().set_answer(Answer::Never);
+    drop(begin_kernel(tlb, KERNEL));
+    let next = begin(tlb, shared(tlb, 1), 0x5000, 7);
+    tlb.platform().forget_logs();
+    handle(tlb, 1);
+    assert_eq!(acts(tlb, 1)[0], Op::FlushKernel(vec![]), "{:?}", acts(tlb, 1));
+    let _ = next.wait();
+}
+
+#[test]
+fn the_requests_of_one_cpu_to_all_are_few_at_a_time() {
+    let tlb = epochs(2, Fake::new(2, 16).without_broadcast());
+    tlb.platform().set_answer(Answer::Never);
+    let begun: Vec<_> = (0..8).map(|page| begin_kernel(tlb, KERNEL + (page << 12))).collect();
+    tlb.platform().set_answer(Answer::WhenWaitedFor);
+    let mut last = begin_kernel(tlb, KERNEL + 0x9000);
+    assert!(last.is_complete(), "it was waited for");
+    let _ = last.wait();
+    for mut pending in begun {
+        assert!(pending.is_complete());
+        let _ = pending.wait();
+    }
+}
+
+#[test]
+fn the_next_kernel_flush_waits_for_those_that_were_dropped() {
+    let tlb = epochs(2, Fake::new(2, 16).without_broadcast());
+    tlb.platform().set_answer(Answer::Never);
+    drop([0, 1, 2].map(|_| begin_kernel(tlb, KERNEL)));
+    tlb.platform().set_answer(Answer::WhenWaitedFor);
+    let mut next = begin_kernel(tlb, KERNEL + 0x9000);
+    assert!(next.is_complete());
+    let _ = next.wait();
+    // Requests are readable again, and nobody waits.
+    tlb.platform().set_answer(Answer::Never);
+    tlb.platform().forget_logs();
+    let mut last = begin_kernel(tlb, KERNEL + 0xb000);
+    assert!(!last.is_complete());
+    handle(tlb, 1);
+    assert_eq!(acts(tlb, 1), [Op::FlushKernel(vec![(KERNEL + 0xb000, 1)])]);
+    let _ = last.wait();
 }
 
 #[test]

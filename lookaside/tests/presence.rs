@@ -18,7 +18,7 @@ fn a_cpu_is_online_from_online_to_offline_or_halted() {
     let online = || [0, 1, 2, u32::MAX].map(|cpu| tlb.is_online(CpuId(cpu)));
     assert_eq!(online(), [true, true, true, false], "there is no such CPU as the last");
     on(1, || this_cpu(tlb).offline());
-    tlb.halted(CpuId(2)).unwrap();
+    tlb.halted(&(), CpuId(2)).unwrap();
     assert_eq!(online(), [true, false, false, false]);
     on(1, || tlb.online(&(), &12).unwrap());
     assert_eq!(online(), [true, true, false, false]);

@@ -330,7 +330,7 @@ struct Leave<'m, T: Tags<Host> + 'static>(&'m Machine<T>);
 
 impl<T: Tags<Host> + 'static> Drop for Leave<'_, T> {
     fn drop(&mut self) {
-        self.0.halted(CpuId(CPU.get())).unwrap();
+        self.0.halted(&(), CpuId(CPU.get())).unwrap();
     }
 }
 

@@ -6,12 +6,15 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 use lookaside::{
+    AddressSpace,
     arch::{Root, Tag},
-    tags::{Cookie, Switched},
+    tags::{Cookie, GlobalAsidsConfig, Switched},
 };
 use support::{
     Fake, Op,
-    machine::{Machine, Strategy, epochs, park, recent, space, switch, this_cpu},
+    machine::{
+        Machine, Strategy, epochs, epochs_with, flush, park, recent, space, switch, this_cpu,
+    },
     on,
 };
 
@@ -120,4 +123,24 @@ fn the_tables_of_a_space_that_was_not_released_are_leaked() {
         assert_eq!(space(tlb, 3).into_tables(), Root::new(3 * 4096), "one that never ran");
     }
     on_both!(check, Fake::new(CPUS, 16));
+}
+
+#[test]
+fn the_tables_of_a_space_that_a_device_walks_or_that_has_a_tag_are_leaked() {
+    fn machine() -> support::machine::ByEpochs {
+        let config = GlobalAsidsConfig { tags: 8, pins: 1, ..Default::default() };
+        epochs_with(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags(), config)
+    }
+    let taken = |space: AddressSpace<Fake>| catch_unwind(AssertUnwindSafe(|| space.into_tables()));
+    let tlb = machine();
+    let pinned = space(tlb, 1);
+    let _ = on(0, || this_cpu(tlb).pin(&pinned)).unwrap();
+    assert!(taken(pinned).is_err(), "no CPU has run it");
+    let tlb = machine();
+    let absent = space(tlb, 1);
+    let _ = switch(tlb, OTHER, &absent);
+    park(tlb, OTHER);
+    let _ = flush(tlb, 0, &absent, |gather| gather.revoke_everything());
+    assert!(absent.residents().iter().next().is_none(), "its walk caches may hold tables");
+    assert!(taken(absent).is_err());
 }

@@ -48,7 +48,7 @@ impl Run {
             }),
             serve: Box::new(move |cpu| on(cpu, || this_cpu(tlb).handle_ipi())),
             halt: Box::new(move |cpu| {
-                tlb.halted(lookaside::platform::CpuId(cpu)).unwrap();
+                tlb.halted(&(), lookaside::platform::CpuId(cpu)).unwrap();
             }),
         }
     }
@@ -227,6 +227,28 @@ fn flag_06_a_cpu_that_has_halted_is_not_waited_for() {
         assert_eq!(run.platform.stuck_waits(), []);
         assert!(run.platform.pending().len() <= 2);
     });
+}
+
+#[test]
+fn flag_06_an_ipi_on_which_others_rely_is_sent_although_its_sender_has_stopped() {
+    let tlb = recent(3, Fake::new(3, 12));
+    let a: &'static _ = Box::leak(Box::new(space(tlb, 1)));
+    for cpu in 0..3 {
+        let _ = switch(tlb, cpu, a);
+    }
+    tlb.platform().set_answer(Answer::Never);
+    // CPU 2 stops before it has sent what its pending words say.
+    let begun = on(2, || {
+        let mut gather = Gather::new(a);
+        What::Range.tell(&mut gather);
+        tlb.begin_flush(&(), gather)
+    });
+    tlb.platform().lose_ipis();
+    core::mem::forget(begun);
+    on(0, || tlb.halted(&(), lookaside::platform::CpuId(2)).unwrap());
+    tlb.platform().set_answer(Answer::WhenWaitedFor);
+    let _ = flush(tlb, 0, a, |gather| What::Page.tell(gather));
+    assert_eq!(tlb.platform().stuck_waits(), []);
 }
 
 #[test]

@@ -149,6 +149,8 @@ pub struct Properties {
     /// How many bits a tag has; 0 if the hardware has no tags. With paired tags (one for the kernel's table
     /// and one for the user's) this counts pairs.
     pub tag_bits: u32,
+    /// The binary logarithm of the smallest page of user addresses, in bytes (Arm: of the granule).
+    pub page_shift: u32,
     /// Whether CPUs may use each other's cached translations.
     pub sharing: Sharing,
     /// Whether a flush may have [`Scope::Broadcast`].
@@ -173,7 +175,7 @@ pub struct Properties {
     /// was written (RISC-V, note in "Supervisor Memory-Management Fence Instruction"). Others never do (SDM vol.
     /// 3, 4.10.2.3; DDI 0487, D8.16).
     pub caches_absent: bool,
-    /// Whether switches may use [`Mmu::load_kept`], on CPUs without errata.
+    /// Whether switches may use [`Mmu::load_kept`], on CPUs without errata of loads ([`errata::AT_LOADS`]).
     pub loads_at_once: bool,
     /// Whether several roots are loaded under [`Tag::RESERVED`], so that what is held under it is looked after by the loads
     /// that replace it (RISC-V).
@@ -190,6 +192,9 @@ pub struct Properties {
     /// same on all CPUs, unless it [broadcasts](Self::broadcasts). Where a flush of another CPU is an IPI anyway,
     /// agreeing on tags gains little. [`crate::tags::Asids`] asks.
     pub prefers_per_cpu_tags: bool,
+    /// Whether the register names a root of the kernel's own for as long as a CPU is in the kernel, and user memory does
+    /// not translate there ([`riscv64::Tables::Separate`]).
+    pub kernel_has_own_root: bool,
     /// What the operations cost on a typical machine, with sources. A kernel that knows better says so in
     /// [`crate::Platform::costs`].
     pub typical_costs: &'static Costs,
@@ -201,6 +206,7 @@ impl Properties {
     pub const fn plain(tag_bits: u32, typical_costs: &'static Costs) -> Self {
         Self {
             tag_bits,
+            page_shift: 12,
             sharing: Sharing::Private,
             broadcasts: false,
             walks_outlive_tags: false,
@@ -212,6 +218,7 @@ impl Properties {
             first_load: Held::Keep,
             defers_user_flush: false,
             prefers_per_cpu_tags: false,
+            kernel_has_own_root: false,
             typical_costs,
         }
     }
@@ -241,6 +248,13 @@ impl Errata {
     #[inline]
     pub const fn contains(self, bits: Self) -> bool {
         self.0 & bits.0 == bits.0
+    }
+
+    /// Whether any of `bits` are in the set.
+    #[must_use]
+    #[inline]
+    pub const fn intersects(self, bits: Self) -> bool {
+        self.0 & bits.0 != 0
     }
 
     /// The errata of either set.
@@ -298,10 +312,8 @@ pub trait Mmu {
     /// `DSB`): later walks come after earlier stores. Nothing else may be concluded from it: words that CPUs share are
     /// ordered by their own accesses.
     ///
-    /// Every switch begins with it, also one that changes nothing. Where the barrier also waits for invalidations that
-    /// *this CPU* began (Arm), that is why, too: the outgoing thread may have been pre-empted between an invalidation
-    /// and its barrier, and the barrier it executes on another CPU later completes nothing here. Broadcasts that were
-    /// begun with [`Self::begin_broadcast`] need [`Self::complete_broadcast`].
+    /// Every switch begins with it, also one that changes nothing. Broadcasts that were begun with
+    /// [`Self::begin_broadcast`] need [`Self::complete_broadcast`].
     fn settle(&self);
 
     /// Makes the stores of this CPU to page tables visible to the walks of every CPU, and orders
@@ -327,8 +339,8 @@ pub trait Mmu {
     ///   this.
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing);
 
-    /// As [`Self::load`] with [`Held::Keep`] and [`Sharing::Private`], on a CPU without errata, under another tag than the
-    /// register names: what most switches do, and have inlined. It does what [`Self::settle`] does, too, before it writes
+    /// As [`Self::load`] with [`Held::Keep`] and [`Sharing::Private`], on a CPU without errata of loads, under another tag
+    /// than the register names: what most switches do, and have inlined. It does what [`Self::settle`] does, too, before it writes
     /// the register. Called only where [`Properties::loads_at_once`] says that it is a few instructions.
     ///
     /// # Safety

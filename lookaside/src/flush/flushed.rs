@@ -21,7 +21,8 @@ pub struct Flushed<F = ()> {
 /// space has stopped, and invalidates before it goes on.
 ///
 /// It is enough to give *pages* to others that are ordinary memory. It is not enough for frames that become device
-/// memory, which hardware may still read speculatively, nor on Arm to map another page at the same address:
+/// memory, which hardware may still read speculatively: not even after a flush by their next owner, who flushes the CPUs of
+/// his space and not these; nor on Arm to map another page at the same address:
 /// break-before-make requires that the invalidation is complete in between. If the gather held page tables, or one was
 /// unlinked, the flush was not early, and the tables may be used again.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use core::{fmt, mem::ManuallyDrop};
 
 use crate::{
-    arch::TableChange,
+    arch::{Mmu, TableChange},
     counts::Outcome,
     flags::Flags,
     platform::Platform,
@@ -72,6 +72,8 @@ pub(super) struct Changes<'g, P: Platform> {
     completes: u64,
     /// Whether it does so only by the acknowledgements of its requests.
     by_requests: bool,
+    /// Whether the flush is over before a lock is released whose guard this gather borrows, and so is never put off.
+    before_unlock: bool,
 }
 
 impl<'g, P: Platform> Gather<'g, P> {
@@ -91,7 +93,8 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         // change sees that it is not flushed yet.
         space.gathers.fetch_add(1, Ordering::AcqRel);
         let (ranges, relied) = (FlushRanges::new(), VaRange::NONE);
-        let changes = Changes { space, ranges, relied, completes: 0, by_requests: false };
+        let (by_requests, before_unlock) = (false, false);
+        let changes = Changes { space, ranges, relied, completes: 0, by_requests, before_unlock };
         Self { changes, held: Held::new(frames), flags: Flags::default() }
     }
 
@@ -132,9 +135,11 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
     /// The gather must be flushed before `guard` is released: once another CPU can find the pages at their
     /// new addresses and unmap them there, it would free them while the old addresses still reach them
     /// (CVE-2018-18281). Code that releases the guard first does not compile, unless it forgets the gather
-    /// ([`core::mem::forget`]), which is as wrong as not recording the move.
+    /// ([`core::mem::forget`]), which is as wrong as not recording the move. For the same reason such a gather is flushed
+    /// at once by [`crate::CurrentCpu::defer`], and waits for the invalidations in [`crate::CurrentCpu::flush_early`].
     pub fn move_away<G: ?Sized>(&mut self, range: VaRange, guard: &'g G) {
         let _ = guard;
+        self.changes.before_unlock = true;
         self.revoke_mixed(range);
     }
 
@@ -144,11 +149,13 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
     /// As with [`Self::move_away`], the flush comes before `guard` is released (CVE-2021-4002).
     pub fn unshare_table<G: ?Sized>(&mut self, range: VaRange, guard: &'g G) {
         let _ = guard;
+        self.changes.before_unlock = true;
         self.unlink_table(range);
     }
 
     /// The caller has walked `range`, and also acts on entries that it found absent there. If another gather
-    /// may have cleared them and has not completed its flush, the flush of this one includes the range.
+    /// may have cleared them and has not completed its flush, the flush of this one includes the range. The page size
+    /// of `range` does not matter: what was there before may have been smaller.
     #[doc(alias = "mm_tlb_flush_nested")]
     pub fn relies_on(&mut self, range: VaRange) {
         let (relied, more) = (&mut self.changes.relied, range.mixed());
@@ -206,6 +213,17 @@ impl<'g, P: Platform> Changes<'g, P> {
         self.ranges.change() == TableChange::FreedTables
     }
 
+    /// Whether the targets of an early flush need only acknowledge.
+    #[inline]
+    pub(super) fn may_be_early(&self) -> bool {
+        !self.frees_tables() && !self.before_unlock
+    }
+
+    /// Whether the flush may be put off ([`crate::CurrentCpu::defer`]).
+    pub(super) const fn may_be_deferred(&self) -> bool {
+        !self.before_unlock
+    }
+
     /// The page, if one is all that this gather has to flush: it relies on nothing, and no gather was dropped.
     #[inline]
     pub(super) fn only_page(&self) -> Option<VaRange> {
@@ -215,21 +233,21 @@ impl<'g, P: Platform> Changes<'g, P> {
 
     /// What this gather has to flush: what its owner has recorded and, added to that by this call, what
     /// other gathers have not completed. `early`: its targets need only acknowledge.
-    pub(super) fn ranges(&mut self, early: bool) -> &FlushRanges {
+    pub(super) fn ranges(&mut self, mmu: &impl Mmu, early: bool) -> &FlushRanges {
         self.ranges.widen_if_unknown();
         let relies = !self.relied.is_none();
         if relies || self.ranges.is_everything() || self.space.is_unfinished() {
-            self.add_ranges_of_others(early);
+            self.add_ranges_of_others(mmu, early);
         }
         &self.ranges
     }
 
     /// Adds what other gathers have not flushed, or not completed.
     #[cold]
-    fn add_ranges_of_others(&mut self, early: bool) {
+    fn add_ranges_of_others(&mut self, mmu: &impl Mmu, early: bool) {
         let relies = !self.relied.is_none();
         if relies && self.has_concurrent_flushes() {
-            self.add_relied_ranges();
+            self.add_relied_ranges(mmu);
             self.ranges.add_change(TableChange::FreedTables); // The others may have unlinked tables there.
         }
         // After `has_concurrent_flushes`, and before this CPU sends any request.
@@ -239,7 +257,7 @@ impl<'g, P: Platform> Changes<'g, P> {
             Unfinished::Acknowledged if early => return,
             // Pages only: a flush that frees tables waits for the invalidations.
             Unfinished::Acknowledged if relies => {
-                self.add_relied_ranges();
+                self.add_relied_ranges(mmu);
                 self.by_requests = !self.ranges.is_everything();
             }
             Unfinished::Deferred if relies => self.ranges.merge(&FlushRanges::everything()),
@@ -254,11 +272,11 @@ impl<'g, P: Platform> Changes<'g, P> {
     }
 
     /// Adds the addresses on whose absence the owner relies.
-    fn add_relied_ranges(&mut self) {
+    fn add_relied_ranges(&mut self, mmu: &impl Mmu) {
         match self.relied {
             VaRange::NONE => {}
             VaRange::ALL => self.ranges.widen(),
-            range => self.ranges.add(range),
+            range => self.ranges.add(range.in_pages(mmu.properties().page_shift)),
         }
     }
 

@@ -275,8 +275,12 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     fn flush_every_tag(&self) {
         let mut residency = self.space.lock_residency(&self.this_cpu.tlb.platform);
         self.mmu().flush(self.this_cpu.errata(), Invalidation::All, Scope::Broadcast);
-        // CPUs that are absent, and former tags, became so before this flush.
-        residency.clear_stale_notes();
+        // CPUs that are absent, and former tags, became so before this flush. A device that walks for a pinned space goes
+        // on to do so.
+        residency.set_older(false);
+        if !T::is_pinned(self.space) {
+            residency.set_stale(false);
+        }
     }
 
     /// Tries to make every other CPU absent and to flush all its entries of the space, which also flushes
@@ -290,12 +294,13 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
             let mut others = self.all_others(runs_here).flat_map(Targets::iter);
             others.all(|cpu| self.root_state(cpu) == RootState::NotLoaded)
         };
-        if T::is_pinned(self.space) || !all_rest() {
+        if !all_rest() {
             return false;
         }
         let Some(mut residency) = self.space.try_lock_residency() else { return false };
-        if !T::has_context(self.this_cpu, self.space, self.context) {
-            return false; // The residents are those of another tag.
+        // A device is never made absent; and with another tag the residents are others.
+        if T::is_pinned(self.space) || !T::has_context(self.this_cpu, self.space, self.context) {
+            return false;
         }
         let costs = self.costs();
         let spent = residency.spent().saturating_add(costs.broadcast.wait);

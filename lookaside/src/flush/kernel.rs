@@ -8,7 +8,7 @@ use crate::{
     ids::TlbId,
     platform::Platform,
     range::VaRange,
-    request::{FlushRanges, FlushRequest, FlushScope},
+    request::{FlushRanges, FlushRequest, FlushScope, MAX_KEPT},
     tlb::{CurrentCpu, Tags, Tlb},
 };
 
@@ -93,7 +93,13 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         let this_cpu = &CurrentCpu::executing(self);
         this_cpu.must_own(tlb);
         let mut shootdown = Shootdown::new(this_cpu);
+        let queue = this_cpu.queue();
+        let dropped = queue.dropped_requests();
         let outcome = this_cpu.start_on_all_online(&mut ranges, &mut shootdown);
+        if dropped > 0 || queue.kept_requests() >= MAX_KEPT {
+            let _ = shootdown.wait(this_cpu);
+            (0..dropped).for_each(|_| queue.end_request());
+        }
         PendingFlush::new(this_cpu, outcome, shootdown, None, held, Flags::default())
     }
 }
@@ -126,10 +132,12 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         if ranges.is_empty() {
             return Outcome::NoCpu;
         }
-        let request = &FlushRequest { scope: FlushScope::Kernel, ranges, early: false };
         let mmu = self.mmu();
+        let scope = if mmu.properties().broadcasts { Scope::Broadcast } else { Scope::Local };
+        ranges.widen_above(self.tlb.platform.costs().ceiling, mmu, scope);
+        let request = &FlushRequest { scope: FlushScope::Kernel, ranges, early: false };
         mmu.publish();
-        if mmu.properties().broadcasts {
+        if scope == Scope::Broadcast {
             let ranges = if request.ranges.is_everything() { &[] } else { request.ranges.ranges() };
             mmu.flush(
                 self.errata(),

@@ -89,7 +89,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         this_cpu.must_own(gather.space().tlb);
         let changes = &mut gather.changes;
         let space = changes.space();
-        let ranges = changes.ranges(false);
+        let ranges = changes.ranges(this_cpu.mmu(), false);
         let (mut outcome, mut shootdown) = (Outcome::NoCpu, Shootdown::new(this_cpu));
         if !ranges.is_empty() {
             let tables = ranges.change() == TableChange::FreedTables;
@@ -131,7 +131,8 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// As [`Self::flush`], but a target may acknowledge as soon as it is in its IPI handler, and invalidates
     /// before it leaves the handler. This saves the initiator the time of the invalidations.
     ///
-    /// If a table was unlinked or is held, this is [`Self::flush`].
+    /// If a table was unlinked or is held, or the flush comes before an unlock ([`Gather::move_away`]), this is
+    /// [`Self::flush`].
     ///
     /// A later gather that relies on the absence of what was revoked here ([`Gather::relies_on`]), and
     /// whose flush is not early, waits until the targets have invalidated.
@@ -145,7 +146,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[track_caller]
     pub fn flush_early<F>(&self, mut gather: Gather<'_, P, F>) -> Acknowledged<F> {
         self.must_own(gather.space().tlb);
-        let early = !gather.changes.frees_tables();
+        let early = gather.changes.may_be_early();
         self.complete(&mut gather.changes, early);
         let Gather { changes, held, flags } = gather;
         changes.end();
@@ -178,7 +179,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline(never)]
     fn complete_with_others(&self, changes: &mut Changes<'_, P>, early: bool) {
         let space = changes.space();
-        let ranges = changes.ranges(early);
+        let ranges = changes.ranges(self.mmu(), early);
         if ranges.is_empty() {
             return self.observe_flush(&Done::by(Outcome::NoCpu));
         }

@@ -32,6 +32,7 @@ use crate::{
 /// # Dropping
 ///
 /// As with [`crate::Gather`], no flush is lost: the frames are leaked, and the next flush of the space flushes everything.
+/// What was gathered of the kernel's addresses is flushed all the same, some time later.
 #[must_use = "the flush is complete, and its frames are free, when `wait` returns"]
 pub struct PendingFlush<'g, 't, P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>, F = ()> {
     /// If some CPUs may not have acknowledged yet.
@@ -54,11 +55,15 @@ impl<'t, P: Platform, T: Tags<P>> KeptRequest<'t, P, T> {
     }
 }
 
-/// If not all targets have acknowledged, some may read a later request in its place: then the flush is not complete, and
-/// that of the space is made up for, because its gather is dropped with this.
+/// If not all targets have acknowledged, some may look for the request when a later one is in its place. If this is the
+/// flush of a space, its gather is dropped with it, and the next flush of the space makes up for it. The flush of kernel
+/// addresses keeps its request until the next one.
 impl<P: Platform, T: Tags<P>> Drop for KeptRequest<'_, P, T> {
     fn drop(&mut self) {
-        if let Some(queue) = self.0.queue() {
+        let Some(queue) = self.0.queue() else { return };
+        if self.0.is_on_ring() && !self.0.is_complete() {
+            queue.drop_request();
+        } else {
             queue.end_request();
         }
     }

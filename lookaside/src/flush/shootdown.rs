@@ -191,6 +191,11 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         true
     }
 
+    /// Whether the request is on the broadcast ring.
+    pub(super) const fn is_on_ring(&self) -> bool {
+        matches!(self.channel, Some(Channel::Ring(_)))
+    }
+
     /// The queue of the initiator, with the request.
     pub(super) fn queue(&self) -> Option<&'t RequestQueue<P::Word>> {
         self.tlb.queue(self.initiator)

@@ -14,7 +14,7 @@ mod ranges;
 
 pub use self::ranges::FlushRanges;
 pub(crate) use self::{
-    broadcast_ring::{BroadcastRequest, BroadcastRing, RING_SLOTS, Up},
+    broadcast_ring::{BroadcastRequest, BroadcastRing, MAX_KEPT, RING_SLOTS, Up},
     mapped::Mapped,
     queue::{IpiPending, MAX_DISTINCT, RequestQueue},
     ranges::{MissedFlush, covering_range},

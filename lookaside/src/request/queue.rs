@@ -122,6 +122,8 @@ struct Request<W> {
     /// How many flushes were begun here that are not complete, and whose targets may still read this request
     /// ([`crate::Tlb::begin_flush`]).
     pending: W,
+    /// How many of these are on the broadcast ring and were dropped, so that nobody waits for them.
+    dropped: W,
     /// The physical address of the root that this CPU makes all CPUs leave, plus one, or 0. A target that cannot read
     /// the request reads this.
     leaving: W,
@@ -164,6 +166,7 @@ impl<W: Word> RequestQueue<W> {
             ranges: [const { [W::ZERO, W::ZERO] }; MAX_RANGES],
             own: W::ZERO,
             pending: W::ZERO,
+            dropped: W::ZERO,
             leaving: W::ZERO,
         }),
     };
@@ -221,10 +224,27 @@ impl<W: Word> RequestQueue<W> {
         self.request.pending.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// As an initiator: how many requests it keeps.
+    pub(crate) fn kept_requests(&self) -> u64 {
+        self.request.pending.load(Ordering::Relaxed) // Relaxed: a guess, and no more are added meanwhile.
+    }
+
     /// As whoever waited for all targets of a request that was kept.
     pub(crate) fn end_request(&self) {
         // ORDER O-COMPLETED (pairs with O-REUSED): all targets have read the request and acknowledged it.
         self.request.pending.fetch_add(u64::MAX, Ordering::Release);
+    }
+
+    /// As whoever drops a flush on the broadcast ring, which not all targets have acknowledged. The request is kept until
+    /// they have acknowledged the next one on the ring ([`Self::dropped_requests`]).
+    pub(crate) fn drop_request(&self) {
+        self.request.dropped.fetch_add(1, Ordering::Relaxed); // Relaxed: a number, and no more follows from it.
+    }
+
+    /// As an initiator: how many requests on the broadcast ring were dropped. When all targets have acknowledged a later
+    /// one, [`Self::end_request`] is called for each of them.
+    pub(crate) fn dropped_requests(&self) -> u64 {
+        self.request.dropped.swap(0, Ordering::Relaxed) // Relaxed: as in `drop_request`.
     }
 
     /// As an initiator, which is about to ask all CPUs to leave this root, or none any more.
@@ -259,21 +279,15 @@ impl<W: Word> RequestQueue<W> {
     /// As a target: the request of the owner of this queue, if it is readable. The owner does not write it while it
     /// waits for us; but it may have stopped waiting, because of [`crate::conformance`] or a panic.
     pub(crate) fn read_whole(&self) -> Option<ReceivedRequest> {
-        self.if_whole(|| Some(self.read()))
-    }
-
-    /// What `read` returns, if all that it has read of the owner's request is of one request.
-    #[inline]
-    fn if_whole<R>(&self, read: impl FnOnce() -> Option<R>) -> Option<R> {
         // ORDER O-DESCRIBED (pairs with O-DESCRIBE): all of it is of one request if that was there
         // before it was read and still is afterwards.
         let serial = self.request.serial.load(Ordering::Acquire);
         if !serial.is_multiple_of(2) {
             return None;
         }
-        let received = read()?;
+        let received = self.read();
         // Relaxed: after the loads of `described`, which acquire.
-        if self.request.serial.load(Ordering::Relaxed) == serial { Some(received) } else { None }
+        (self.request.serial.load(Ordering::Relaxed) == serial).then_some(received)
     }
 
     /// The words of the owner's request, which may be of several requests.
@@ -376,6 +390,20 @@ impl<W: Word> RequestQueue<W> {
             Err(others) if others & MORE != 0 => Err(false),
             Err(_) => Err(pending.fetch_or(MORE, Ordering::SeqCst) == 0), // As O-PENDING.
         }
+    }
+
+    /// `stopped` executes nothing any more, as a claimant of the pending word neither. Returns whether an IPI is pending
+    /// that it may not have sent.
+    pub(crate) fn end_claim_of(&self, stopped: CpuId) -> bool {
+        let pending = &self.posted.ipi_pending;
+        let mut now = pending.load(Ordering::SeqCst); // As O-PENDING.
+        while now & !MORE == named(stopped) | CLAIMED {
+            match pending.compare_exchange(now, MORE, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return true,
+                Err(found) => now = found,
+            }
+        }
+        now != 0
     }
 
     /// As the owner: the initiators whose IPI is pending. That of one that still writes its page is yet to come.
@@ -500,6 +528,8 @@ impl<W: Word> RequestQueue<W> {
         }
         self.acknowledged.own.store(self.latest(), Ordering::Relaxed);
         self.acknowledged.ring.store(latest, Ordering::Relaxed);
+        // Its number on the ring of another `Tlb`, which has ended, is another request here.
+        self.set_own_broadcast(0);
     }
 
     /// The owner goes down: it holds nothing that it will use again, and no initiator waits for it.

@@ -150,6 +150,18 @@ impl FlushRanges {
         self.state |= EVERYTHING;
     }
 
+    /// Makes it everything, if it takes more than `ceiling` invalidations by address.
+    pub(crate) fn widen_above<M: Mmu>(&mut self, ceiling: u64, mmu: &M, scope: Scope) {
+        let operations = |range| mmu.operations(range, self.change(), scope);
+        let sum = self.ranges().iter().map(operations).try_fold(0_u64, |sum, more| {
+            let sum = sum.saturating_add(more?);
+            (sum <= ceiling).then_some(sum)
+        });
+        if sum.is_none() {
+            self.widen();
+        }
+    }
+
     /// The record of this flush for CPUs that miss it.
     #[inline]
     pub(crate) fn missed(&self) -> MissedFlush {

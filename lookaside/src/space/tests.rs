@@ -124,7 +124,7 @@ fn retagging_notes_held_entries_only_if_walks_outlive_tags() {
         space.lock_residency(&Paper).note_former_tag(outlive);
         assert!(!space.absent_may_hold_entries(), "not under the next tag");
         assert_eq!(space.held_under_older_tags(), outlive);
-        space.lock_residency(&Paper).clear_stale_notes();
+        space.lock_residency(&Paper).set_older(false);
         assert!(!space.held_under_older_tags());
     }
 }

@@ -206,9 +206,8 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// the space that the CPU runs.
     fn flush_all_spaces(this_cpu: &AllocatorCpu<'_, P, In>);
 
-    /// Removes the entries of `ranges` on every CPU, by broadcast. Called only with [`Self::has_global_tags`]. What a
-    /// broadcast with [`Wait::Later`] leaves incomplete is complete when this CPU has next executed [`Self::switch_in`],
-    /// [`Self::lazy`] or [`Self::park`]: the thread may go on elsewhere, and a barrier there completes nothing of this CPU.
+    /// Removes the entries of `ranges` on every CPU, by broadcast. Called only with [`Self::has_global_tags`]. A
+    /// broadcast with [`Wait::Later`] is completed by [`Mmu::complete_broadcast`] on the same CPU.
     fn flush_broadcast(
         this_cpu: &AllocatorCpu<'_, P, In>,
         context: u64,

@@ -4,7 +4,10 @@
 use core::{fmt, marker::PhantomData};
 
 use crate::{
-    arch::{Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, TableChange, Tag, foreign_tag},
+    arch::{
+        Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, TableChange, Tag, errata::AT_LOADS,
+        foreign_tag,
+    },
     counts::Event,
     error::Error,
     ids::{CpuId, TlbId},
@@ -333,7 +336,7 @@ impl<P: Platform, T: Tags<P>> AllocatorCpu<'_, P, T> {
 
     /// Whether this CPU may [`Self::load_kept`].
     pub(crate) fn loads_at_once(&self) -> bool {
-        self.mmu().properties().loads_at_once && self.cpu.errata() == Errata::NONE
+        self.mmu().properties().loads_at_once && !self.cpu.errata().intersects(AT_LOADS)
     }
 
     /// [`Self::load`] of a space whose entries are kept, in place of another one, where this CPU

@@ -171,12 +171,14 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// meanwhile wait for this one where they must. An access may still fault.
     ///
     /// False means that this is not known. It is false while this CPU is lazy, has missed a flush of the space,
-    /// has a foreign root loaded ([`CurrentCpu::with_root`]), or is in the last epoch of [`crate::GlobalAsids`]; and
-    /// for a space that this CPU does not run, or of another `Tlb`.
+    /// has a foreign root loaded ([`CurrentCpu::with_root`]), or is in the last epoch of [`crate::GlobalAsids`]; for
+    /// a space that this CPU does not run, or of another `Tlb`; and always where the kernel runs on a root of its own
+    /// ([`Properties::kernel_has_own_root`](crate::arch::Properties::kernel_has_own_root)).
     #[must_use]
     pub fn nmi_uaccess_okay(&self, space: &AddressSpace<P>) -> bool {
-        if space.tlb != self.id {
-            return false; // It may have the identifier of one that this CPU runs.
+        // A space of another `Tlb` may have the identifier of one that this CPU runs.
+        if space.tlb != self.id || self.platform.mmu().properties().kernel_has_own_root {
+            return false;
         }
         let id = self.platform.cpu();
         let free = self.cpus.get(id.index()).filter(|cpu| !cpu.nmi_uaccess_disabled());

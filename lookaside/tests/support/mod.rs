@@ -298,6 +298,11 @@ impl Fake {
         self.pending.lock().unwrap().iter().copied().collect()
     }
 
+    /// The interrupts that are pending were never sent.
+    pub(crate) fn lose_ipis(&self) {
+        self.pending.lock().unwrap().clear();
+    }
+
     /// The interrupts arrive that are pending.
     pub(crate) fn deliver(&self) {
         let pending = core::mem::take(&mut *self.pending.lock().unwrap());

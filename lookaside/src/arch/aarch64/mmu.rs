@@ -89,6 +89,18 @@ impl<I: Instructions> Aarch64<I> {
         self.config.pairing.asids(tag)[0]
     }
 
+    /// The ASID under which user mode runs in `tag`, and a device for which the tag is pinned: with
+    /// [`Pairing::Paired`] not the one that is loaded in the kernel.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::asid`].
+    #[must_use]
+    pub const fn user_asid(&self, tag: Tag) -> u16 {
+        self.check_width(tag);
+        self.config.pairing.asids(tag)[1]
+    }
+
     /// All ASIDs of `tag`.
     fn asids(&self, tag: Tag) -> impl Iterator<Item = u16> {
         self.check_width(tag);
@@ -239,6 +251,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     #[inline]
     fn properties(&self) -> Properties {
         Properties {
+            page_shift: self.lower.page_shift(),
             sharing: self.config.sharing,
             broadcasts: true,
             walks_outlive_tags: true,

@@ -82,7 +82,8 @@
 //! * **Level hints together with walk caches**: a hint is given only for last-level invalidation,
 //!   where a caller can know that exactly one level was changed. A wrong hint is legally no
 //!   invalidation at all, so one that is not certain is not given.
-//! * **`DSB` by a thread that has migrated**: it completes nothing, so every switch settles.
+//! * **`DSB` by a thread that has migrated**: it completes nothing, so a batch that was begun on another CPU
+//!   broadcasts everything ([`flush_batch`](crate::CurrentCpu::flush_batch)).
 //! * **Software PAN**, by which a kernel takes the user's table out of `TTBR0` whenever it enters: then
 //!   the kernel owns the register and not this crate. Every CPU since Armv8.1 has PAN in hardware.
 //! * The interrupt that the streaming mode of C1-Pro needs after an invalidation (erratum 4193714):

@@ -108,6 +108,12 @@ impl Planner {
         self.stepping(*range, asid, reach, (level, leaf), scope)
     }
 
+    /// The binary logarithm of the size of a page of the granule, in bytes.
+    #[inline]
+    pub(super) const fn page_shift(&self) -> u32 {
+        self.geometry.granule.shift()
+    }
+
     /// The operand that names one page of the granule in the lower half, but for its ASID: what
     /// [`Self::plan_range`] comes to for it. `None` for anything else.
     #[inline]

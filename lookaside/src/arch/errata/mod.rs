@@ -91,6 +91,9 @@ pub const ADVICE: [(Errata, &str); 3] = [
 /// CPUs report is to be cut with this and added to what each CPU itself has.
 pub const MACHINE_WIDE: Errata = REPEAT_BROADCAST.union(FENCE_OPERANDS);
 
+/// The errata that change the load of a root.
+pub const AT_LOADS: Errata = ICACHE_AFTER_LOAD.union(TAG_AND_ROOT_APART);
+
 /// What a CPU can say it has, and a row may know better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feature {

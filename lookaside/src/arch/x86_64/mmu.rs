@@ -171,6 +171,12 @@ impl<I: Instructions> X86<I> {
         self.drop_everything();
     }
 
+    /// Whether user mode runs on tables of its own ([`Tables::Separate`]).
+    #[must_use]
+    pub const fn has_user_tables(&self) -> bool {
+        matches!(self.tables, Tables::Separate(_))
+    }
+
     /// The PCID of `tag` in the kernel; PCID 0 where PCIDs are not in use.
     #[inline]
     pub(super) const fn kernel_pcid(&self, tag: Tag) -> Pcid {

@@ -82,7 +82,7 @@ impl<I: Instructions> X86<I> {
         let current = !self.has_pcids() || self.is_current(kernel);
         let others = !current || user.is_some();
         let by_address = !others || self.has_invpcid && change == TableChange::LastLevel;
-        if !by_address || !self.can_name(ranges) {
+        if !by_address || !self.can_name(ranges) || ranges.iter().any(has_too_many_steps) {
             return self.flush_tag(tag);
         }
         if current {
@@ -159,6 +159,7 @@ impl<I: Instructions> X86<I> {
             Scope::Local if paired && (!self.has_invpcid || change == TableChange::FreedTables) => {
                 None
             }
+            Scope::Local if has_too_many_steps(range) => None,
             Scope::Local => Some(range.pages() << (range.page_shift() - step(range))),
             Scope::Broadcast => {
                 let plan = Plan::of(range, Entries::EveryPcid, change, self.invlpgb?, self.levels);
@@ -203,6 +204,12 @@ pub(super) const fn step(range: &VaRange) -> u32 {
         21.. if range.is_uniform() => 21,
         _ => 12,
     }
+}
+
+/// Whether one page of the range takes so many steps that nobody need count: a quarter of a million, for a gigabyte of
+/// mixed sizes. A flush of one page is not compared with the flush of its tag.
+const fn has_too_many_steps(range: &VaRange) -> bool {
+    range.page_shift() >= 30 && !range.is_uniform()
 }
 
 /// One address in each page of the ranges.

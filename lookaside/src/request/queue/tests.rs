@@ -211,6 +211,28 @@ fn a_cpu_that_comes_up_has_no_ipi_pending() {
 }
 
 #[test]
+fn what_a_cpu_has_claimed_that_stops_is_handled_all_the_same() {
+    let target = RequestQueue::<AtomicU64>::NEW;
+    assert!(!target.end_claim_of(CpuId(1)), "nothing is pending");
+    target.posted.ipi_pending.store(named(CpuId(1)) | CLAIMED, Relaxed);
+    assert!(target.end_claim_of(CpuId(2)), "an IPI too many does no harm");
+    assert_eq!(target.ipi_pending(), IpiPending::No, "the one that has claimed it goes on");
+    assert!(target.end_claim_of(CpuId(1)));
+    assert!(!target.set_ipi_pending(CpuId(3), false), "the IPI is sent for both");
+    assert_eq!(target.ipi_pending(), IpiPending::FromSeveral);
+    target.clear_pending();
+    assert!(target.set_ipi_pending(CpuId(3), false));
+}
+
+#[test]
+fn a_cpu_that_comes_up_has_taken_no_number_of_the_ring() {
+    let queue = RequestQueue::<AtomicU64>::NEW;
+    queue.set_own_broadcast(1);
+    queue.come_up(0);
+    assert_eq!(queue.own_broadcast(), 0, "number 1 may be of another `Tlb`, and of another CPU");
+}
+
+#[test]
 fn a_target_that_comes_late_flushes_everything_if_the_next_request_is_being_written() {
     let (initiator, target) = (keep(RequestQueue::<Busy>::NEW), RequestQueue::<Busy>::NEW);
     let ReceivedRequest { scope, ranges, .. } = received(7, 9, 9);

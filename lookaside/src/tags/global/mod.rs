@@ -169,8 +169,7 @@ struct Active<W> {
     /// The cookie that the register names, or is about to name. Written by this CPU, and by the CPU that
     /// does a rollover.
     cookie: W,
-    /// What keeps the CPU off the fast path: [`LAZY`], [`SHARED`], [`LOADS_SLOWLY`], [`BEGAN_BROADCAST`], so that a switch
-    /// asks once. Written by this CPU, and before it comes up.
+    /// What keeps the CPU off the fast path: [`LAZY`], [`SHARED`], [`LOADS_SLOWLY`], so that a switch asks once. Written by this CPU, and before it comes up.
     mode: W,
 }
 
@@ -180,20 +179,6 @@ const LAZY: u64 = 1;
 const SHARED: u64 = 2;
 /// In a CPU's `mode` word: it has an erratum, or its hardware cannot be loaded by [`Mmu::load_kept`].
 const LOADS_SLOWLY: u64 = 4;
-
-/// In a CPU's `mode` word: it has begun broadcasts, and may not have waited for them.
-const BEGAN_BROADCAST: u64 = 8;
-
-/// Waits for broadcasts that the outgoing thread may have begun on this CPU: if it goes on elsewhere, its wait there
-/// completes nothing of this CPU.
-fn complete_broadcasts<P: Platform, T: HasGlobalAsids<P>>(this_cpu: &AllocatorCpu<'_, P, T>) {
-    let mode = &T::global_cpu(this_cpu.cpu).active.mode;
-    // Relaxed, both: this CPU's own word, and no other CPU reads the bit.
-    if mode.load(Ordering::Relaxed) & BEGAN_BROADCAST != 0 {
-        this_cpu.mmu().complete_broadcast(this_cpu.errata());
-        mode.fetch_and(!BEGAN_BROADCAST, Ordering::Relaxed);
-    }
-}
 
 /// The `mode` of a CPU that is not lazy.
 fn mode_of<P: Platform, T: HasGlobalAsids<P>>(this_cpu: &AllocatorCpu<'_, P, T>) -> u64 {
@@ -373,7 +358,6 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
 
     fn lazy(this_cpu: &AllocatorCpu<'_, P, T>) {
         this_cpu.mmu().settle();
-        complete_broadcasts(this_cpu);
         // The register still names the space, and so does `active`: the tag stays in use.
         //
         // ORDER O-LAZY-READ (pairs with O-SEES): an initiator that skips this CPU because it is lazy sees
@@ -385,7 +369,6 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
 
     fn park(this_cpu: &AllocatorCpu<'_, P, T>) -> Switched {
         this_cpu.mmu().settle();
-        complete_broadcasts(this_cpu);
         let cpu = T::global_cpu(this_cpu.cpu);
         // Relaxed: this CPU's own word. After a rollover in between a flush is pending, which is right too.
         let active = Cookie(cpu.active.cookie.load(Ordering::Relaxed));
@@ -529,10 +512,6 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         let (mmu, tag) = (this_cpu.mmu(), Cookie(context).tag());
         if tag == LAST_TAG {
             return mmu.flush(this_cpu.errata(), Invalidation::All, Scope::Broadcast);
-        }
-        if matches!(wait, Wait::Later) {
-            // Relaxed: as in `complete_broadcasts`; a store would break what others read after O-LAZY-READ.
-            T::global_cpu(this_cpu.cpu).active.mode.fetch_or(BEGAN_BROADCAST, Ordering::Relaxed);
         }
         ranges.flush_broadcast(&this_cpu.tlb.platform, this_cpu.errata(), tag, wait);
     }

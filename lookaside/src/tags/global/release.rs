@@ -28,7 +28,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if all {
             // After this nothing records that the space had other tags, and its tables may be freed.
             mmu.flush(errata, Invalidation::All, Scope::Broadcast);
-            space.lock_residency(&this_cpu.tlb.platform).clear_stale_notes();
+            let mut residency = space.lock_residency(&this_cpu.tlb.platform);
+            residency.set_older(false);
+            residency.set_stale(false);
         }
         let cookie = space.cookie();
         if cookie == Cookie::NONE {
@@ -92,7 +94,10 @@ impl<P: Platform> GlobalAsids<'_, P> {
             // ever reserved has zero there, which is no space's tag.
             tag == LAST_TAG || kept.tag() == tag
         };
-        if !says && cpu.loaded_tag() != tag {
+        let loaded = cpu.loaded_tag();
+        // In the last epoch a CPU that is switching to a pinned space may still name another one under a former tag.
+        let leaves = tag == LAST_TAG && active.adopted() && loaded != active.tag();
+        if !says && loaded != tag && !leaves {
             return RootState::NotLoaded;
         }
         // As O-SEES; and it is lazy in this space and no other, because a CPU sets the flag after its

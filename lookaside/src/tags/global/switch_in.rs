@@ -1,8 +1,7 @@
 //! Switch-in: finding the tag of a space in the present epoch, and adopting the epoch.
 
 use super::{
-    Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, LAZY, SHARED, asid_cache::AsidCache,
-    complete_broadcasts, ticket,
+    Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, LAZY, SHARED, asid_cache::AsidCache, ticket,
 };
 use crate::{
     arch::{Held, Invalidation, Mmu, Scope, Sharing, Tag},
@@ -57,7 +56,6 @@ impl<P: Platform> GlobalAsids<'_, P> {
         active: Cookie,
         cookie: Cookie,
     ) -> Switched {
-        complete_broadcasts(&this_cpu);
         // Relaxed: this CPU's own word.
         let mode = T::global_cpu(this_cpu.cpu).active.mode.load(Ordering::Relaxed);
         if mode & LAZY != 0 {
@@ -362,13 +360,20 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if map & 1 << (tag.0 % 64) == 0 {
             return Ok(false);
         }
-        // Relaxed: the words of `epoch` are visible by O-EPOCH. A later rollover overwrites only those of
-        // CPUs that adopted `epoch`; a space on such a CPU has a cookie of `epoch`, and is not searched for.
-        // The word of a CPU for which nothing is reserved has `Tag::RESERVED`, which no space has.
-        Ok(this_cpu.tlb.cpus.iter().any(|cpu| {
+        for cpu in this_cpu.tlb.cpus {
+            // Relaxed: the words of `epoch` are visible by O-EPOCH, and are all of earlier epochs. The word of a CPU for
+            // which nothing is reserved has `Tag::RESERVED`, which no space has.
             let kept = Cookie(T::global_cpu(cpu).reserved.load(Ordering::Relaxed));
-            kept.tag() == tag && kept.epoch() <= old.epoch()
-        }))
+            // The next rollover has overwritten what was reserved in `epoch`. It begins with these words, so it may not
+            // have come to this CPU's `active` yet.
+            if kept.epoch() >= epoch {
+                return Err(NeedsLock);
+            }
+            if kept.tag() == tag && kept.epoch() <= old.epoch() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Takes a tag of `epoch` from the `asid_cache` of this CPU; if that is empty and the lock is held, fills
@@ -429,7 +434,11 @@ impl<P: Platform> GlobalAsids<'_, P> {
             let _ = this_cpu.mark_present(next); // Everything is dropped anyway.
         }
         drop(residency);
+        // In the middle of the load the root is recorded and the tag is not, and `next` may have had that one in an
+        // earlier epoch.
+        this_cpu.nmi_uaccess_disable();
         this_cpu.load(next, LAST_TAG, Held::Drop, Sharing::Private);
+        this_cpu.nmi_uaccess_enable();
         Switched::Fresh
     }
 

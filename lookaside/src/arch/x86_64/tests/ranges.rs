@@ -94,6 +94,15 @@ fn large_pages_are_steps_only_where_all_are_of_that_size() {
     assert_eq!(steps(uniform(0x1_0000, 1, 13)), invlpgs(&[0x1_0000, 0x1_1000]));
     let pages: Vec<u64> = (0..512).map(|page| 0x40_0000 + page * 0x1000).collect();
     assert_eq!(steps(mixed(0x40_0000, 1, 21)), invlpgs(&pages));
+    // So many steps are never the cheapest.
+    let tag = emitted(FULL, PLAIN, |x86| {
+        x86.flush(Errata::NONE, Invalidation::Tag(TAG), Scope::Local);
+    });
+    let gigabyte = mixed(0x4000_0000, 1, 30);
+    assert_eq!(steps(gigabyte), tag);
+    let _ = emitted(FULL, PLAIN, |x86| {
+        assert_eq!(x86.operations(&gigabyte, LastLevel, Scope::Local), None);
+    });
 }
 
 #[test]

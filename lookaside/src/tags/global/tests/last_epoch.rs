@@ -39,3 +39,41 @@ fn a_cpu_that_came_back_under_its_tag_is_flushed_if_the_last_epoch_begins_meanwh
     }
     assert!(kept > 3, "{kept}");
 }
+
+#[test]
+fn a_cpu_that_leaves_a_former_tag_for_a_pinned_space_is_seen() {
+    let config = GlobalAsidsConfig { tags: 8, pins: 1, last_epoch: 2 };
+    let tlb = machine_of(Paper { sharing: Sharing::Private, broadcasts: false }, 3, config);
+    let (a, pinned) = (lasting(tlb), lasting(tlb));
+    let _ = on(0, || this_cpu(tlb).pin(pinned)).unwrap();
+    let _ = (switch(tlb, 1, a), turn(tlb));
+    let _ = switch(tlb, 0, pinned);
+    stop_on_the_way(tlb, 1, pinned);
+    let context = Asids::context_id(tlb, a).unwrap();
+    assert_eq!(Asids::root_state(tlb, CpuId(1), context), RootState::Loaded);
+    assert_eq!(Asids::root_state(tlb, CpuId(0), context), RootState::NotLoaded, "it has loaded it");
+}
+
+#[test]
+fn no_nmi_uses_a_space_of_the_last_epoch_whose_former_tag_the_register_has() {
+    let mut asked = 0;
+    for access in 1..40 {
+        let config = GlobalAsidsConfig { tags: 8, pins: 1, last_epoch: 3 };
+        let tlb = machine_of(Paper { sharing: Sharing::Private, broadcasts: true }, 2, config);
+        let a = keep(tlb.space(Root::new(8192), residents(tlb)).unwrap());
+        let _ = (switch(tlb, 0, a), on(0, || this_cpu(tlb).park()));
+        turn(tlb);
+        let pinned = lasting(tlb);
+        let tag = on(0, || this_cpu(tlb).pin(pinned)).unwrap();
+        turn(tlb);
+        assert_eq!((a.cookie().tag(), tlb.tags().epoch()), (tag, 3), "one tag of two epochs");
+        let _ = switch(tlb, 0, pinned);
+        let okay = Rc::new(Cell::new(None));
+        let answer = Rc::clone(&okay);
+        let nmi = move || answer.set(Some(on(0, || tlb.nmi_uaccess_okay(a))));
+        let _ = on(0, || meanwhile(access, nmi, || this_cpu(tlb).switch(a)));
+        assert_ne!(okay.get(), Some(true), "before access {access}");
+        asked += u32::from(okay.get().is_some());
+    }
+    assert!(asked > 3, "{asked}");
+}

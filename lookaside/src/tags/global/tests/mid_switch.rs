@@ -27,7 +27,7 @@ fn nobody_waits_for_a_cpu_that_was_halted_before_it_has_loaded() {
     let _ = switch(tlb, 1, b);
     let _ = switch(tlb, 1, a);
     stop_on_the_way(tlb, 1, b);
-    tlb.halted(CpuId(1)).unwrap();
+    tlb.halted(&(), CpuId(1)).unwrap();
     turn(tlb);
     assert_eq!(switch(tlb, 0, a), Switched::Fresh);
 }
@@ -41,7 +41,7 @@ fn nobody_waits_for_a_cpu_that_was_halted_after_an_epoch_has_passed_it() {
     stop_on_the_way(tlb, 1, b);
     turn(tlb);
     assert!(waits(|| switch(tlb, 0, a)), "the register names it");
-    tlb.halted(CpuId(1)).unwrap();
+    tlb.halted(&(), CpuId(1)).unwrap();
     assert_eq!(switch(tlb, 0, a), Switched::Fresh);
 }
 

@@ -1,7 +1,9 @@
 //! How a CPU finds the tag of a space while tags are reserved, rollovers happen and other CPUs come first.
 
+use std::rc::Rc;
+
 use super::*;
-use crate::{residency::Residency, tests::meanwhile};
+use crate::{arch::errata, residency::Residency, tests::meanwhile};
 
 /// The result if `cpu` claims a tag in `epoch`.
 fn assign_asid(tlb: Machine, cpu: u32, space: &AddressSpace<Paper>, epoch: u64) -> Option<Cookie> {
@@ -60,6 +62,46 @@ fn a_tag_that_was_kept_is_taken_over_at_the_first_look() {
     assert_eq!(assign_asid(tlb, 1, a, 2), Some(a.cookie()));
     // One look before the residency lock and one under it; the last load is this test's.
     assert_eq!(a.cookie.work(), (3, 1));
+}
+
+#[test]
+fn a_search_during_the_next_rollover_takes_no_reserved_tag_for_a_free_one() {
+    let mut given_up = 0;
+    for access in 1..=60 {
+        let tlb = private();
+        let (a, b) = (lasting(tlb), lasting(tlb));
+        let _ = (switch(tlb, 1, a), turn(tlb));
+        // CPU 2 has adopted the epoch, and has tags of it.
+        let mut ends = space(tlb);
+        let _ = (switch(tlb, 2, &ends), switch(tlb, 2, b));
+        let _ = on(2, || this_cpu(tlb).release(&mut ends));
+        // CPU 1 still names `a`, under the tag that is reserved for it.
+        stop_on_the_way(tlb, 1, b);
+        let (was, given) = (a.cookie().tag(), Rc::new(Cell::new(None)));
+        let result = Rc::clone(&given);
+        let search = move || result.set(Some(assign_asid(tlb, 2, a, 2)));
+        meanwhile(access, search, || turn(tlb));
+        match given.get() {
+            Some(Some(cookie)) => assert_eq!(cookie.tag(), was, "before access {access}"),
+            Some(None) => given_up += 1,
+            None => {}
+        }
+    }
+    assert!(given_up > 0);
+}
+
+// ---- Errata
+
+#[test]
+fn errata_of_loads_alone_keep_a_cpu_from_the_short_load() {
+    let tlb = private();
+    for (errata, _) in errata::SEQUENCES.into_iter().chain(errata::ADVICE) {
+        tlb.cpus()[1].set_errata(errata);
+        let _ = on(1, || this_cpu(tlb).park());
+        let slow = [errata::ICACHE_AFTER_LOAD, errata::TAG_AND_ROOT_APART].contains(&errata);
+        let mode = tlb.cpus()[1].tags.active.mode.get();
+        assert_eq!(mode == LOADS_SLOWLY, slow, "{errata:?}");
+    }
 }
 
 // ---- Rollovers meanwhile
