@@ -9,7 +9,6 @@ use crate::{
     range::VaRange,
     request::MissedFlush,
     residency::Residents,
-    tags::Cookie,
     word::{Ordering, Word},
 };
 
@@ -116,7 +115,7 @@ impl<P: Platform> AddressSpace<P> {
     #[track_caller]
     pub fn into_tables(self) -> P::Tables {
         // A CPU that became absent, and a device, leave a tag behind.
-        let released = self.residents().iter().next().is_none() && self.cookie() == Cookie::NONE;
+        let released = self.residents().iter().next().is_none() && !self.has_tag();
         assert!(released, "the space was not released");
         ManuallyDrop::into_inner(self.tables)
     }

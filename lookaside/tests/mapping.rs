@@ -39,6 +39,21 @@ fn where_absent_entries_are_cached_the_cpu_that_maps_forgets_them_if_it_runs_the
 }
 
 #[test]
+fn so_much_may_be_mapped_that_the_cpu_forgets_the_whole_tag() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        tlb.platform().set_costs(|costs| costs.ceiling = 512);
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 0, &a);
+        let tag = on(0, || this_cpu(tlb).tag()).0;
+        let map = |count| acts(tlb, || this_cpu(tlb).map(&a, pages(0x5000, count)));
+        assert_eq!(map(513), [(0, Op::FlushTag(tag))]);
+        assert_eq!(map(1 << 30), [(0, Op::FlushTag(tag))]);
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12).with_absent_entries_cached()));
+    check(epochs(CPUS, Fake::new(CPUS, 16).with_absent_entries_cached()));
+}
+
+#[test]
 fn where_absent_entries_are_cached_every_cpu_forgets_those_of_kernel_addresses() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let done = acts(tlb, || this_cpu(tlb).map_kernel(pages(KERNEL, 1)));

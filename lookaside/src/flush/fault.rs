@@ -1,9 +1,10 @@
 //! Faults that only mean that a CPU has not noticed yet.
 
 use crate::{
-    arch::{Invalidation, Mmu, Scope, Sharing, TableChange},
+    arch::{Mmu, Sharing, Wait},
     platform::Platform,
     range::VaRange,
+    request::FlushRanges,
     space::AddressSpace,
     tlb::{CurrentCpu, RootState, Tags},
 };
@@ -67,13 +68,12 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         if T::context_id(self.tlb, space).filter(runs).is_none() {
             return;
         }
-        let scope = match self.mmu().properties().sharing {
-            Sharing::Private => Scope::Local,
+        let (platform, errata, tag) = (&self.tlb.platform, self.errata(), self.tag());
+        let ranges = FlushRanges::of(range.mixed());
+        match self.mmu().properties().sharing {
+            Sharing::Private => ranges.flush(platform, errata, tag, None),
             // What another CPU holds may have made a fault, and may make it again.
-            Sharing::Shared => Scope::Broadcast,
-        };
-        let ranges = &[range.mixed()];
-        let entries = Invalidation::ranges(self.tag(), ranges, TableChange::LastLevel);
-        self.mmu().flush(self.errata(), entries, scope);
+            Sharing::Shared => ranges.flush_broadcast(platform, errata, tag, Wait::Now),
+        }
     }
 }

@@ -96,6 +96,11 @@ impl<P: Platform> AddressSpace<P> {
     pub fn cookie(&self) -> Cookie {
         Cookie(self.cookie.load(Ordering::Relaxed)) // Relaxed: a snapshot for people.
     }
+
+    /// Whether it has a tag, of this epoch or an earlier one, until it is released.
+    pub(crate) fn has_tag(&self) -> bool {
+        self.cookie() != Cookie::NONE
+    }
 }
 
 #[cfg(test)]
