@@ -90,6 +90,7 @@ int main(void) {
     EXPECT(LOOKASIDE_EIRQS, lookaside_switch(&space));
     EXPECT(LOOKASIDE_EIRQS, lookaside_flush_all(&space));
     EXPECT(LOOKASIDE_EIRQS, lookaside_online(&hart));
+    EXPECT(LOOKASIDE_EIRQS, lookaside_stopped(1));
     shim_irq_off();
 
     /* Ranges and kinds. A range that is no whole page is widened. */

@@ -272,7 +272,8 @@ LOOKASIDE_MUST_CHECK int lookaside_space_release(struct lookaside_space *space);
 
 /* -- The scheduler ----------------------------------------------------------------------------------------------- */
 
-/* What lookaside_switch returns: how, and the ASID or PCID that the root register has now. */
+/* What lookaside_switch returns: how, and the ASID or PCID that the root register has now (LOOKASIDE_OWN_ROOT: that user
+ * mode will have). */
 enum lookaside_switched {
     LOOKASIDE_UNCHANGED = 0,  /* the root was loaded already */
     LOOKASIDE_CAUGHT_UP = 1,  /* the same, and a missed flush was made up for */

@@ -28,7 +28,7 @@ pub trait Instance: Sized + 'static {
         false
     }
 
-    /// What the root register has for a tag in the kernel.
+    /// What the root register has for a tag in the kernel, unless the kernel has a root of its own.
     fn asid(mmu: &<Self::Platform as Platform>::Mmu, tag: Tag) -> u16 {
         let _ = mmu;
         tag.0

@@ -62,7 +62,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         // It may have set the pending word of another CPU, on which others rely, and not have sent the IPI.
         let me = self.platform().cpu();
         for (other, id) in self.cpus().iter().zip((0..).map(CpuId)) {
-            if other.queue.end_claim_of(cpu) && id != me {
+            if other.queue.end_claim_of(cpu) && ![me, cpu].contains(&id) {
                 self.platform().send_ipi(Targets { first: id, mask: 1 });
             }
         }

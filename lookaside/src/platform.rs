@@ -113,8 +113,8 @@ pub unsafe trait Platform {
     }
 
     /// Sends an IPI to every CPU in `targets`, which does not contain the caller, and does not wait. The handler
-    /// calls [`crate::CurrentCpu::handle_ipi`]. A target may just have gone offline, and then needs none; the others must
-    /// get theirs all the same.
+    /// calls [`crate::CurrentCpu::handle_ipi`]. A target may be offline, and then needs none; the others must get theirs
+    /// all the same.
     fn send_ipi(&self, targets: Targets);
 
     /// Lets time pass in a loop that waits for another CPU: [`core::hint::spin_loop`], unless a hypervisor can do better.

@@ -106,7 +106,7 @@ impl<P: Platform> AddressSpace<P> {
         &self.tables
     }
 
-    /// The top tables of a space that never ran, or that was released.
+    /// The top tables of a space that never ran and was never pinned, or that was released.
     ///
     /// # Panics
     ///
@@ -114,7 +114,7 @@ impl<P: Platform> AddressSpace<P> {
     #[must_use]
     #[track_caller]
     pub fn into_tables(self) -> P::Tables {
-        // A CPU that became absent, and a device, leave a tag behind.
+        // With one tag on all CPUs, one that became absent, and a device, leave a tag behind.
         let released = self.residents().iter().next().is_none() && !self.has_tag();
         assert!(released, "the space was not released");
         ManuallyDrop::into_inner(self.tables)

@@ -41,6 +41,8 @@ fn dropping_parks_first_and_loads_last() {
 #[test]
 fn paired_tags_load_the_even_asid_and_drop_both() {
     runs(paired(), |m| keep(m, Errata::NONE), "ttbr0 14:0x5000; isb");
+    runs(paired(), |m| assert_eq!((m.asid(Tag(7)), m.user_asid(Tag(7))), (14, 15)), "");
+    runs(config(), |m| assert_eq!((m.asid(Tag(7)), m.user_asid(Tag(7))), (7, 7)), "");
     runs(
         paired(),
         |m| drop_held(m, Errata::NONE),

@@ -118,6 +118,19 @@ fn in_the_last_epoch_a_space_keeps_its_tag_after_the_last_unpin_until_it_is_rele
 }
 
 #[test]
+fn the_last_unpin_flushes_what_the_device_holds() {
+    let tlb = machine(Fake::new(CPUS, 8));
+    let a = space(tlb, 1);
+    let tag = this_cpu(tlb).pin(&a).unwrap().0;
+    let _ = this_cpu(tlb).pin(&a);
+    tlb.platform().forget_logs();
+    this_cpu(tlb).unpin(&a).unwrap();
+    assert_eq!(tlb.platform().acts(), []);
+    this_cpu(tlb).unpin(&a).unwrap();
+    assert_eq!(tlb.platform().acts(), [(0, Op::FlushTagEverywhere(tag))]);
+}
+
+#[test]
 fn pinning_a_space_does_not_mark_the_cpu_present() {
     let tlb = machine(Fake::new(CPUS, 8).with_first_loads_that_drop());
     let a = space(tlb, 1);

@@ -70,11 +70,14 @@ pub(super) struct Changes<'g, P: Platform> {
     relied: VaRange,
     /// The incomplete flushes of others that this flush completes (`UnfinishedFlushes::word`), or 0.
     completes: u64,
-    /// Whether it does so only by the acknowledgements of its requests.
-    by_requests: bool,
-    /// Whether the flush is over before a lock is released whose guard this gather borrows, and so is never put off.
-    before_unlock: bool,
+    /// How it is flushed: the bits below.
+    how: u8,
 }
+
+/// In [`Changes::how`]: `completes` only by the acknowledgements of its requests.
+const BY_REQUESTS: u8 = 1;
+/// In [`Changes::how`]: before a lock is released whose guard the gather borrows, so that the flush is never put off.
+const BEFORE_UNLOCK: u8 = 2;
 
 impl<'g, P: Platform> Gather<'g, P> {
     /// Begins to gather changes of `space`, where no frame becomes free.
@@ -93,8 +96,7 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         // change sees that it is not flushed yet.
         space.gathers.fetch_add(1, Ordering::AcqRel);
         let (ranges, relied) = (FlushRanges::new(), VaRange::NONE);
-        let (by_requests, before_unlock) = (false, false);
-        let changes = Changes { space, ranges, relied, completes: 0, by_requests, before_unlock };
+        let changes = Changes { space, ranges, relied, completes: 0, how: 0 };
         Self { changes, held: Held::new(frames), flags: Flags::default() }
     }
 
@@ -129,8 +131,8 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         let _ = range;
     }
 
-    /// The entries of `range` were moved to other addresses, as by `mremap`; `guard` is the lock guard of the
-    /// page tables at both ends.
+    /// The entries of `range`, which is in the page size of the smallest, were moved to other addresses, as by `mremap`;
+    /// `guard` is the lock guard of the page tables at both ends.
     ///
     /// The gather must be flushed before `guard` is released: once another CPU can find the pages at their
     /// new addresses and unmap them there, it would free them while the old addresses still reach them
@@ -139,17 +141,17 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
     /// at once by [`crate::CurrentCpu::defer`], and waits for the invalidations in [`crate::CurrentCpu::flush_early`].
     pub fn move_away<G: ?Sized>(&mut self, range: VaRange, guard: &'g G) {
         let _ = guard;
-        self.changes.before_unlock = true;
+        self.changes.how |= BEFORE_UNLOCK;
         self.revoke_mixed(range);
     }
 
-    /// A page table that other spaces may share was detached from `range`; `guard` keeps its owners from
+    /// A page table that other spaces may share was detached from `range`, as in [`Self::unlink_table`]; `guard` keeps its owners from
     /// freeing what it maps.
     ///
     /// As with [`Self::move_away`], the flush comes before `guard` is released (CVE-2021-4002).
     pub fn unshare_table<G: ?Sized>(&mut self, range: VaRange, guard: &'g G) {
         let _ = guard;
-        self.changes.before_unlock = true;
+        self.changes.how |= BEFORE_UNLOCK;
         self.unlink_table(range);
     }
 
@@ -216,12 +218,12 @@ impl<'g, P: Platform> Changes<'g, P> {
     /// Whether the targets of an early flush need only acknowledge.
     #[inline]
     pub(super) fn may_be_early(&self) -> bool {
-        !self.frees_tables() && !self.before_unlock
+        !self.frees_tables() && self.may_be_deferred()
     }
 
     /// Whether the flush may be put off ([`crate::CurrentCpu::defer`]).
     pub(super) const fn may_be_deferred(&self) -> bool {
-        !self.before_unlock
+        self.how & BEFORE_UNLOCK == 0
     }
 
     /// The page, if one is all that this gather has to flush: it relies on nothing, and no gather was dropped.
@@ -258,7 +260,9 @@ impl<'g, P: Platform> Changes<'g, P> {
             // Pages only: a flush that frees tables waits for the invalidations.
             Unfinished::Acknowledged if relies => {
                 self.add_relied_ranges(mmu);
-                self.by_requests = !self.ranges.is_everything();
+                if !self.ranges.is_everything() {
+                    self.how |= BY_REQUESTS;
+                }
             }
             Unfinished::Deferred if relies => self.ranges.merge(&FlushRanges::everything()),
             Unfinished::Dropped if relies || !self.ranges.is_empty() => {
@@ -285,7 +289,7 @@ impl<'g, P: Platform> Changes<'g, P> {
     /// acknowledges another request has it done that.
     #[inline]
     pub(super) fn flushed_by(&mut self, outcome: Outcome) {
-        if self.by_requests && outcome == Outcome::Broadcast {
+        if self.how & BY_REQUESTS != 0 && outcome == Outcome::Broadcast {
             self.completes = 0;
         }
     }

@@ -79,6 +79,10 @@ impl<F> KernelGather<F> {
 impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// As [`Self::begin_flush`], for what was gathered of the kernel's addresses.
     ///
+    /// If eight flushes that this CPU has begun are not complete, or a kernel flush was dropped, this one waits for its
+    /// targets, as [`CurrentCpu::flush_kernel`] does: no lock may be held for which another CPU spins without calling
+    /// [`CurrentCpu::handle_ipi`].
+    ///
     /// # Panics
     ///
     /// If the gather is of another [`Tlb`].
@@ -93,12 +97,10 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         let this_cpu = &CurrentCpu::executing(self);
         this_cpu.must_own(tlb);
         let mut shootdown = Shootdown::new(this_cpu);
-        let queue = this_cpu.queue();
-        let dropped = queue.dropped_requests();
         let outcome = this_cpu.start_on_all_online(&mut ranges, &mut shootdown);
-        if dropped > 0 || queue.kept_requests() >= MAX_KEPT {
-            let _ = shootdown.wait(this_cpu);
-            (0..dropped).for_each(|_| queue.end_request());
+        let queue = this_cpu.queue();
+        if queue.has_dropped_requests() || queue.kept_requests() >= MAX_KEPT {
+            let _ = this_cpu.wait_for_all_online(&mut shootdown);
         }
         PendingFlush::new(this_cpu, outcome, shootdown, None, held, Flags::default())
     }
@@ -117,9 +119,19 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         self.must_own(tlb);
         let mut shootdown = Shootdown::new(self);
         let outcome = self.start_on_all_online(&mut ranges, &mut shootdown);
-        let (targets, rounds) = shootdown.wait(self);
+        let (targets, rounds) = self.wait_for_all_online(&mut shootdown);
         self.observe(Event::Flushed { outcome, targets, rounds });
         Flushed { frames: held.into_frames(), flags: Flags::default() }
+    }
+
+    /// Waits for the targets. With this request they have acknowledged all that this CPU has posted before, those that were
+    /// dropped too.
+    fn wait_for_all_online(&self, shootdown: &mut Shootdown<'t, P, T>) -> (u32, u64) {
+        let queue = self.queue();
+        let dropped = if shootdown.is_on_ring() { queue.dropped_requests() } else { 0 };
+        let waited = shootdown.wait(self);
+        (0..dropped).for_each(|_| queue.end_request());
+        waited
     }
 
     /// Flushes on this CPU, and sends requests to all others that are online.

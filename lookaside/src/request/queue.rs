@@ -241,6 +241,11 @@ impl<W: Word> RequestQueue<W> {
         self.request.dropped.fetch_add(1, Ordering::Relaxed); // Relaxed: a number, and no more follows from it.
     }
 
+    /// As an initiator: whether any request on the broadcast ring was dropped and is still kept.
+    pub(crate) fn has_dropped_requests(&self) -> bool {
+        self.request.dropped.load(Ordering::Relaxed) != 0 // Relaxed: as in `drop_request`.
+    }
+
     /// As an initiator: how many requests on the broadcast ring were dropped. When all targets have acknowledged a later
     /// one, [`Self::end_request`] is called for each of them.
     pub(crate) fn dropped_requests(&self) -> u64 {

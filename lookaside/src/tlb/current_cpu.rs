@@ -109,8 +109,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
 
     /// Enters lazy TLB mode: this CPU runs kernel code for a while, idles for example, and uses no user
     /// translations. The root register stays as it is; switching back to the same space is free if nothing was
-    /// flushed meanwhile. As with every switch, invalidations that the outgoing thread has begun are complete
-    /// afterwards, so that it may go on elsewhere.
+    /// flushed meanwhile.
     ///
     /// Until the next [`Self::switch`] this CPU must do with what the reserved root maps: if it gets an IPI because
     /// a page table of the space is freed, [`Self::handle_ipi`] may park it, so that it gets no more of them.

@@ -102,7 +102,7 @@ impl<I: Instructions> X86<I> {
     pub(super) fn begin_ranges(&self, tag: Tag, ranges: &[VaRange], change: TableChange) {
         let kernel = self.kernel_pcid(tag);
         let user = self.user_pcid(tag);
-        if !self.can_name(ranges) {
+        if !self.can_name(ranges) || ranges.iter().any(has_too_many_steps) {
             return self.begin_tag(tag);
         }
         // Matching by PCID faults where PCIDs are not in use.
@@ -159,7 +159,7 @@ impl<I: Instructions> X86<I> {
             Scope::Local if paired && (!self.has_invpcid || change == TableChange::FreedTables) => {
                 None
             }
-            Scope::Local if has_too_many_steps(range) => None,
+            _ if has_too_many_steps(range) => None,
             Scope::Local => Some(range.pages() << (range.page_shift() - step(range))),
             Scope::Broadcast => {
                 let plan = Plan::of(range, Entries::EveryPcid, change, self.invlpgb?, self.levels);

@@ -177,7 +177,7 @@ struct Active<W> {
 const LAZY: u64 = 1;
 /// In a CPU's `mode` word: CPUs use each other's entries ([`Sharing::Shared`]).
 const SHARED: u64 = 2;
-/// In a CPU's `mode` word: it has an erratum, or its hardware cannot be loaded by [`Mmu::load_kept`].
+/// In a CPU's `mode` word: it has an erratum of loads, or its hardware cannot be loaded by [`Mmu::load_kept`].
 const LOADS_SLOWLY: u64 = 4;
 
 /// The `mode` of a CPU that is not lazy.

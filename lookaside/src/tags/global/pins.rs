@@ -2,7 +2,7 @@
 
 use super::{GlobalAsids, HasGlobalAsids, switch_in::NeedsLock};
 use crate::{
-    arch::Tag,
+    arch::{Invalidation, Mmu, Scope, Tag},
     error::Error,
     platform::Platform,
     space::AddressSpace,
@@ -44,7 +44,8 @@ impl<P: Platform> CurrentCpu<'_, P, GlobalAsids<'_, P>> {
 
     /// Undoes one [`Self::pin`]. After the last one the tag lasts as long as any other; in the last epoch, until the
     /// space is released. No device that got the tag for this pin uses it any more: the implementer of
-    /// [`Platform`] promises it.
+    /// [`Platform`] promises it. Where hardware broadcasts, and the device takes part in that, its entries go here;
+    /// elsewhere the kernel has removed them before.
     ///
     /// # Errors
     ///
@@ -131,6 +132,12 @@ impl<P: Platform> GlobalAsids<'_, P> {
             tags.turn.pins.store(pinned - 1, Ordering::Relaxed);
         }
         space.pins.store(left, Ordering::Relaxed);
+        let mmu = this_cpu.tlb.platform.mmu();
+        if pins(left) == 0 && mmu.properties().broadcasts {
+            // The device uses the tag no more, and what it holds goes, before the tag is another space's.
+            let entries = Invalidation::Tag(space.cookie().tag());
+            mmu.flush(this_cpu.errata(), entries, Scope::Broadcast);
+        }
         Ok(())
     }
 }

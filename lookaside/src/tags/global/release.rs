@@ -94,10 +94,9 @@ impl<P: Platform> GlobalAsids<'_, P> {
             // ever reserved has zero there, which is no space's tag.
             tag == LAST_TAG || kept.tag() == tag
         };
-        let loaded = cpu.loaded_tag();
         // In the last epoch a CPU that is switching to a pinned space may still name another one under a former tag.
-        let leaves = tag == LAST_TAG && active.adopted() && loaded != active.tag();
-        if !says && loaded != tag && !leaves {
+        let leaves = |loaded| tag == LAST_TAG && active.adopted() && loaded != active.tag();
+        if !says && cpu.loaded_tag() != tag && !leaves(cpu.loaded_tag()) {
             return RootState::NotLoaded;
         }
         // As O-SEES; and it is lazy in this space and no other, because a CPU sets the flag after its

@@ -450,8 +450,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         cookie: Cookie,
     ) -> Result<Held, NeedsLock> {
         // FENCE F-ARRIVE (pairs with the barrier in `Mmu::publish` of a revoker): `active` is visible
-        // before the root is loaded; a walk is no load, and no ordering of a load holds it back. It also
-        // completes the invalidations that the outgoing thread has begun.
+        // before the root is loaded; a walk is no load, and no ordering of a load holds it back.
         this_cpu.mmu().settle();
         if this_cpu.is_present(next) {
             Ok(Held::Keep)
