@@ -2,7 +2,7 @@
 
 use super::{Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, LAZY, pins::pins};
 use crate::{
-    arch::{Invalidation, Mmu, Scope, Sharing},
+    arch::{Invalidation, Mmu, Scope, Sharing, Tag},
     error::Error,
     platform::Platform,
     residency::Residency,
@@ -95,7 +95,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             tag == LAST_TAG || kept.tag() == tag
         };
         // In the last epoch a CPU that is switching to a pinned space may still name another one under a former tag.
-        let leaves = |loaded| tag == LAST_TAG && active.adopted() && loaded != active.tag();
+        let leaves = |loaded: Tag| tag == LAST_TAG && active.adopted() && loaded != active.tag();
         if !says && cpu.loaded_tag() != tag && !leaves(cpu.loaded_tag()) {
             return RootState::NotLoaded;
         }
