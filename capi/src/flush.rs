@@ -69,6 +69,16 @@ impl Ranges {
             None => Ok(Self::Everything),
         }
     }
+
+    /// As [`Self::new`] for what most flushes are of: one page, or a part of it, and no tables. None if it is another.
+    #[inline]
+    fn one_page(start: u64, bytes: u64, shift: u32, kind: u32) -> Option<VaRange> {
+        if shift != 12 || kind > 1 || bytes == 0 || bytes > 0x1000 - start % 0x1000 {
+            return None;
+        }
+        let page = VaRange::page(start);
+        Some(if kind == 0 { page } else { page.mixed() })
+    }
 }
 
 /// Records in a gather what was revoked.
@@ -168,12 +178,40 @@ unsafe fn begin_flush<I: Instance>(
 }
 
 impl<I: Instance> Machine<I> {
+    /// `lookaside_flush_range`: one page without a wait goes by the shortest way there is, everything else out of line.
+    #[inline]
     pub(crate) unsafe fn flush_range_or_refuse(
         &'static self,
         space: *mut Space<I>,
-        ranges: Result<Ranges, Refused>,
+        start: u64,
+        bytes: u64,
+        shift: u32,
+        kind: u32,
         wait: *mut Wait<I>,
     ) -> Reply {
+        match Ranges::one_page(start, bytes, shift, kind) {
+            Some(page) if wait.is_null() => {
+                let this_cpu = self.this_cpu()?;
+                // SAFETY: the caller promises what the header says.
+                this_cpu.flush_range(unsafe { Space::at(space)? }, page);
+                Ok(0)
+            }
+            // SAFETY: the caller promises what the header says.
+            _ => unsafe { self.flush_ranges(space, start, bytes, shift, kind, wait) },
+        }
+    }
+
+    #[inline(never)] // What it keeps in registers would be saved for one page, too.
+    unsafe fn flush_ranges(
+        &'static self,
+        space: *mut Space<I>,
+        start: u64,
+        bytes: u64,
+        shift: u32,
+        kind: u32,
+        wait: *mut Wait<I>,
+    ) -> Reply {
+        let ranges = Ranges::new(start, bytes, shift, kind);
         let this_cpu = self.this_cpu()?;
         // SAFETY: the caller promises what the header says: it releases the space after the wait.
         let (space, later) = unsafe { (Space::at(space)?, Wait::is_asked_for(wait)?) };
@@ -255,6 +293,29 @@ mod tests {
         assert_eq!(pages(7, 0, 12), Ranges::Nothing);
         assert_eq!(pages(1, u64::MAX - 1, 12), Ranges::Everything);
         assert_eq!(Ranges::new(3, u64::MAX, 0, 2), Ok(Ranges::Everything));
+    }
+
+    #[test]
+    fn one_page_is_what_it_is_as_a_range() {
+        for (start, bytes) in
+            [(0, 1), (0x1000, 0x1000), (0x1fff, 1), (0x1001, 0xfff), (u64::MAX, 1)]
+        {
+            let page = Ranges::one_page(start, bytes, 12, 0).unwrap();
+            assert_eq!(Ranges::new(start, bytes, 12, 0), Ok(Ranges::Some(page, Kind::Pages)));
+            assert_eq!(Ranges::one_page(start, bytes, 12, 1), Some(page.mixed()));
+        }
+        for (start, bytes, shift, kind) in [
+            (0x1000, 0, 12, 0),
+            (0x1fff, 2, 12, 0),
+            (0x1000, 0x1001, 12, 0),
+            (u64::MAX, 2, 12, 0),
+            (0x1000, u64::MAX, 12, 0),
+            (0x1000, 0x1000, 13, 0),
+            (0x1000, 0x1000, 12, 2),
+            (0x1000, 0x1000, 12, 3),
+        ] {
+            assert_eq!(Ranges::one_page(start, bytes, shift, kind), None, "{start:#x}, {bytes:#x}");
+        }
     }
 
     #[test]

@@ -268,9 +268,8 @@ impl<I: Instance> Machine<I> {
         kind: u32,
         wait: *mut Wait<I>,
     ) -> c_int {
-        let ranges = Ranges::new(start, bytes, shift, kind);
         // SAFETY: the caller promises it.
-        number(unsafe { self.flush_range_or_refuse(space, ranges, wait) })
+        number(unsafe { self.flush_range_or_refuse(space, start, bytes, shift, kind, wait) })
     }
 
     /// `lookaside_flush_kernel`.

@@ -8,6 +8,10 @@ use lookaside::platform::{Ordering, Word};
 #[repr(transparent)]
 pub(crate) struct Seal<W>(W);
 
+/// In the bits in which addresses are all zeros or all ones, so that no address is a seal; and few of them, since each
+/// function of the interface makes this number.
+const SCRAMBLE: u64 = 0x6c6f << 48;
+
 impl<W: Word> Seal<W> {
     /// The seal of the struct at this place; none if there is no place.
     ///
@@ -43,6 +47,6 @@ impl<W: Word> Seal<W> {
     }
 
     fn value(&self) -> u64 {
-        core::ptr::from_ref(self).addr() as u64 ^ 0x6c6f_6f6b_6173_6964
+        core::ptr::from_ref(self).addr() as u64 ^ SCRAMBLE
     }
 }

@@ -12,6 +12,7 @@
 #include <asm/mmu_context.h>
 #include <asm/smp.h>
 #include <asm/tlbflush.h>
+#include <lookaside_arch.h>
 #include <lookaside_mm.h>
 
 void stock_check_and_switch_context(struct mm_struct *mm);
@@ -45,6 +46,27 @@ void cpu_do_switch_mm(phys_addr_t root, struct mm_struct *mm)
 	}
 }
 
+static bool has_kpti(void)
+{
+	return IS_ENABLED(CONFIG_UNMAP_KERNEL_AT_EL0) && arm64_kernel_unmapped_at_el0();
+}
+
+/*
+ * Linux has the ASID in TTBR1_EL1, for KPTI and for a root in TTBR0_EL1 that is taken away in the kernel. Without either it may be in
+ * TTBR0_EL1, so that a switch writes one register: then table and ASID change together, and no walk has to be stopped. The ASID is 0
+ * in both now, of init_mm, and neither register names user tables. TLBs may hold the bit, so that they are flushed.
+ */
+void lookaside_arch_prepare(void)
+{
+	u64 tcr = read_sysreg(tcr_el1);
+
+	if (has_kpti() || !(tcr & TCR_A1))
+		return;
+	write_sysreg(tcr & ~TCR_A1, tcr_el1);
+	isb();
+	local_flush_tlb_all();
+}
+
 void lookaside_arch_features(struct lookaside_features *features)
 {
 	features->midr = read_cpuid_id();
@@ -57,15 +79,15 @@ void lookaside_arch_features(struct lookaside_features *features)
 
 void lookaside_arch_boot(struct lookaside_boot *boot)
 {
-	boot->flags = LOOKASIDE_ASID_IN_TTBR1 | LOOKASIDE_BROADCASTS;
+	boot->flags = LOOKASIDE_BROADCASTS;
 	boot->reserved_root = __pa_symbol(reserved_pg_dir);
-	boot->kernel_root = __pa_symbol(swapper_pg_dir);
 	boot->tcr = read_sysreg(tcr_el1);
 	if (system_supports_cnp())
 		boot->flags |= LOOKASIDE_SHARED_TLBS;
 #ifdef CONFIG_UNMAP_KERNEL_AT_EL0
-	if (arm64_kernel_unmapped_at_el0()) {
-		boot->flags |= LOOKASIDE_ASID_PAIRS;
+	if (has_kpti()) {
+		boot->flags |= LOOKASIDE_ASID_IN_TTBR1 | LOOKASIDE_ASID_PAIRS;
+		boot->kernel_root = __pa_symbol(swapper_pg_dir);
 		boot->user_kernel_root = __pa_symbol(tramp_pg_dir);
 	}
 #endif

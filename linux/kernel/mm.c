@@ -327,6 +327,7 @@ static int online(unsigned int cpu)
 	struct lookaside_features features = {};
 	int error;
 
+	lookaside_arch_prepare();
 	lookaside_arch_features(&features);
 	error = lookaside_online(&features);
 	if (error)
@@ -350,6 +351,7 @@ static void __init boot_on_first_cpu(void *unused)
 	struct lookaside_boot boot = { .cpus = nr_cpu_ids, .tags = tags };
 	int error;
 
+	lookaside_arch_prepare();
 	lookaside_arch_features(&boot.features);
 	lookaside_arch_boot(&boot);
 	error = lookaside_init(&boot);

@@ -12,7 +12,7 @@ use std::{
     ptr,
     sync::{
         Mutex, OnceLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -43,6 +43,7 @@ unsafe extern "C" {
         data: *mut c_void,
     );
     fn qemu_plugin_tb_n_insns(block: *const c_void) -> usize;
+    fn qemu_plugin_tb_vaddr(block: *const c_void) -> u64;
     fn qemu_plugin_insn_size(instruction: *const c_void) -> usize;
     fn qemu_plugin_tb_get_insn(block: *const c_void, at: usize) -> *mut c_void;
     /// Until version 2 it has one parameter and returns where the bytes are; then it copies them.
@@ -75,6 +76,21 @@ static COUNTS: [[AtomicU64; EVENTS.len()]; CPUS] =
 /// At the last mark that began something: the counts, and the instructions of that CPU.
 static BEGUN: Mutex<([u64; EVENTS.len()], u64)> = Mutex::new(([0; EVENTS.len()], 0));
 static OUTPUT: OnceLock<Mutex<File>> = OnceLock::new();
+
+/// With `blocks=FILE`: one that was translated, where it lies, and the instructions of each CPU in it.
+struct Block {
+    address: u64,
+    length: u64,
+    executed: [AtomicU64; BLOCK_CPUS],
+}
+
+/// The most CPUs of the kernels that are counted.
+const BLOCK_CPUS: usize = 8;
+/// Every block, and what the CPU of the mark had executed of it when something began.
+static BLOCKS: Mutex<Vec<(&Block, u64)>> = Mutex::new(Vec::new());
+static BLOCKS_OUTPUT: OnceLock<Mutex<File>> = OnceLock::new();
+/// Whether something was begun and is not over; outside, no block is counted.
+static IS_BEGUN: AtomicBool = AtomicBool::new(false);
 static ARCHITECTURE: OnceLock<Architecture> = OnceLock::new();
 
 #[derive(Clone, Copy, PartialEq)]
@@ -150,6 +166,33 @@ extern "C" fn on_block_executed(cpu: c_uint, instructions: *mut c_void) {
     INSTRUCTIONS[cpu as usize % CPUS].fetch_add(instructions as u64, Relaxed);
 }
 
+extern "C" fn on_known_block_executed(cpu: c_uint, block: *mut c_void) {
+    // SAFETY: it was leaked for this.
+    let block = unsafe { &*block.cast::<Block>() };
+    on_block_executed(cpu, block.length as *mut c_void);
+    if IS_BEGUN.load(Relaxed) {
+        block.executed[cpu as usize % BLOCK_CPUS].fetch_add(block.length, Relaxed);
+    }
+}
+
+/// A mark of this CPU: what it executed from now on, or, of each block, has executed since then.
+fn mark_blocks(cpu: usize, begins: bool) {
+    let Some(Ok(mut output)) = BLOCKS_OUTPUT.get().map(Mutex::lock) else { return };
+    let Ok(mut blocks) = BLOCKS.lock() else { return };
+    IS_BEGUN.store(begins, Relaxed);
+    for (block, begun) in blocks.iter_mut() {
+        let now = block.executed[cpu % BLOCK_CPUS].load(Relaxed);
+        if begins {
+            *begun = now;
+        } else if now > *begun {
+            let _ = writeln!(output, "{:x} {}", block.address, now - *begun);
+        }
+    }
+    if !begins {
+        let _ = writeln!(output, "end");
+    }
+}
+
 /// The counts so far, as the program on this CPU sees them.
 fn counted_by(cpu: usize) -> [u64; EVENTS.len()] {
     let sum = |event: usize, is_counted: &dyn Fn(usize) -> bool| {
@@ -179,6 +222,7 @@ extern "C" fn on_event(cpu: c_uint, event: *mut c_void) {
         count.fetch_add(1, Relaxed);
         return;
     }
+    mark_blocks(cpu, event == BEGIN);
     let now = counted_by(cpu);
     let instructions = INSTRUCTIONS[cpu].load(Relaxed);
     let Ok(mut begun) = BEGUN.lock() else { return };
@@ -194,11 +238,25 @@ extern "C" fn on_event(cpu: c_uint, event: *mut c_void) {
     let _ = writeln!(output, "{line}");
 }
 
+/// A block that lasts: QEMU may execute one as long as it runs.
+fn known(address: u64, length: usize) -> *mut c_void {
+    let executed = core::array::from_fn(|_| AtomicU64::new(0));
+    let block = Box::leak(Box::new(Block { address, length: length as u64, executed }));
+    if let Ok(mut blocks) = BLOCKS.lock() {
+        blocks.push((block, 0));
+    }
+    ptr::from_ref(block).cast_mut().cast()
+}
+
 extern "C" fn on_translation(_: u64, block: *mut c_void) {
     // SAFETY: the block is QEMU's, and valid during this call.
     unsafe {
         let length = qemu_plugin_tb_n_insns(block);
-        qemu_plugin_register_vcpu_tb_exec_cb(block, on_block_executed, 0, length as *mut c_void);
+        let (callback, data): (OnExecution, _) = match BLOCKS_OUTPUT.get() {
+            None => (on_block_executed, length as *mut c_void),
+            Some(_) => (on_known_block_executed, known(qemu_plugin_tb_vaddr(block), length)),
+        };
+        qemu_plugin_register_vcpu_tb_exec_cb(block, callback, 0, data);
         for at in 0..length {
             let instruction = qemu_plugin_tb_get_insn(block, at);
             let (bytes, length) = bytes(instruction);
@@ -238,7 +296,7 @@ unsafe fn bytes(instruction: *const c_void) -> ([u8; BYTES], usize) {
     (code, length)
 }
 
-/// Called by QEMU, with `out=FILE`.
+/// Called by QEMU, with `out=FILE`, and `blocks=FILE` if instructions are wanted by block.
 ///
 /// # Safety
 ///
@@ -261,9 +319,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
     for at in 0..arguments as usize {
         // SAFETY: as above.
         let text = unsafe { CStr::from_ptr(*argument.add(at)) }.to_string_lossy();
-        if let Some(path) = text.strip_prefix("out=") {
+        let outputs = [("out=", &OUTPUT), ("blocks=", &BLOCKS_OUTPUT)];
+        for (path, output) in outputs.map(|(name, output)| (text.strip_prefix(name), output)) {
+            let Some(path) = path else { continue };
             let Ok(file) = File::create(path) else { return 1 };
-            let _ = OUTPUT.set(Mutex::new(file));
+            let _ = output.set(Mutex::new(file));
         }
     }
     // SAFETY: the callback is a function, which lasts.

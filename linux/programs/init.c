@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The first process. The kernel's command line says what it does: `tests`, `works`, or `runs` of others' programs; with
- * `only=` those that are named.
+ * The first process. The kernel's command line says what it does: `tests`, `works`, `runs` of others' programs, or works with
+ * `irqs-off`; with `only=` those that are named, with `alone` no works beside a thread.
  */
 #include "programs.h"
 
@@ -221,9 +221,70 @@ static void count(const struct work *work)
 	_exit(0);
 }
 
+/* -- Time with interrupts off --------------------------------------------------------------------------------------- */
+
+#define TRACING "/sys/kernel/tracing/"
+
+static unsigned long longest(void)
+{
+	char text[32] = "";
+	int file = open(TRACING "tracing_max_latency", O_RDONLY);
+
+	must(file >= 0 && read(file, text, sizeof(text) - 1) > 0, "tracing_max_latency");
+	close(file);
+	return strtoul(text, NULL, 10);
+}
+
+/* Where it began and ended, and who called there, for who reads the console. */
+static void where(void)
+{
+	char line[256];
+	FILE *file = fopen(TRACING "trace", "r");
+
+	while (file && fgets(line, sizeof(line), file))
+		if (strstr(line, " => ") && !strchr(line, '|'))
+			printf("WHERE %s", strstr(line, " => ") + 4);
+	if (file)
+		fclose(file);
+}
+
+/* The longest time with interrupts off while the work is done, by Linux's tracer, in microseconds. Of one CPU: where several take
+ * turns, the turn of another would be counted. So there is no work beside a thread. */
+static void trace(const struct work *work)
+{
+	pid_t child = work->beside ? -1 : fork();
+
+	if (child != 0) {
+		waitpid(child, NULL, 0);
+		return;
+	}
+	usleep(50000);
+	work->run(work->times / 10 + 1);
+	must(write_file(TRACING "tracing_max_latency", "0"), "tracing_max_latency");
+	work->run(work->times);
+	printf("LONGEST %lu %s\n", longest(), work->name);
+	where();
+	fflush(stdout);
+	_exit(0);
+}
+
+static void traces(void)
+{
+	mount("trace", TRACING, "tracefs", 0, NULL);
+	must(write_file(TRACING "current_tracer", "irqsoff"), "the tracer irqsoff");
+	must(write_file(TRACING "tracing_thresh", "0"), "tracing_thresh");
+	for (int again = 0; again < 3; again++) {
+		for (const struct work *work = works; work->name; work++)
+			trace(work);
+		for (const struct work *work = large_works; work->name; work++)
+			trace(work);
+	}
+	write_file(TRACING "current_tracer", "nop");
+}
+
 int main(int arguments, char **argument)
 {
-	bool tests = false, counted = false, others = false, hunted = false;
+	bool tests = false, counted = false, alone = false, others = false, hunted = false, traced = false;
 	unsigned less = 1;
 	char *only = NULL;
 
@@ -233,7 +294,9 @@ int main(int arguments, char **argument)
 	for (int i = 1; i < arguments; i++) {
 		tests |= !strcmp(argument[i], "tests");
 		counted |= !strcmp(argument[i], "works");
+		alone |= !strcmp(argument[i], "alone");
 		others |= !strcmp(argument[i], "runs");
+		traced |= !strcmp(argument[i], "irqs-off");
 		hunted |= !strcmp(argument[i], "hunted");
 		if (!strncmp(argument[i], "less=", 5))
 			less = atoi(argument[i] + 5);
@@ -244,8 +307,11 @@ int main(int arguments, char **argument)
 	printf("PASS boot: %u CPUs\n", cpus());
 	if (others)
 		runs(only, hunted);
+	if (traced)
+		traces();
 	for (const struct work *work = works; counted && work->name; work++)
-		count(work);
+		if (!alone || !work->beside)
+			count(work);
 	for (const struct hunter *hunter = hunters; tests && hunter->name; hunter++)
 		if (!only || strstr(only, hunter->name))
 			hunt(hunter, less);

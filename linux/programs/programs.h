@@ -52,6 +52,8 @@ struct work {
 	bool beside; /* while another thread of the process spins on another CPU */
 };
 extern const struct work works[];
+/* Of many pages: they are traced and not counted. */
+extern const struct work large_works[];
 
 /* Programs of others, in /runs: all of the list, or the run that is named, with commas for its spaces. */
 void runs(char *only, bool hunted);

@@ -68,6 +68,25 @@ static void switches(unsigned times)
 	close(there[0]), close(there[1]), close(back[0]), close(back[1]);
 }
 
+static void very_many_pages(unsigned times)
+{
+	map_touch_unmap(times, 4096 * PAGE);
+}
+
+/* Reclaim, whose flushes are batches, and back from the swap device. */
+static void swap_out(unsigned times)
+{
+	size_t bytes = 512 * PAGE;
+	char *memory = pages(NULL, bytes);
+
+	while (times--) {
+		for (size_t at = 0; at < bytes; at += PAGE)
+			memory[at]++;
+		madvise(memory, bytes, 21 /* MADV_PAGEOUT */);
+	}
+	munmap(memory, bytes);
+}
+
 const struct work works[] = {
 	{ "mmap, touch, munmap: 1 page", one_page, 1000, false },
 	{ "mmap, touch, munmap: 64 pages", many_pages, 200, false },
@@ -76,5 +95,11 @@ const struct work works[] = {
 	{ "pipe there and back: 2 switches", switches, 2000, false },
 	{ "1 page, beside a thread", one_page, 1000, true },
 	{ "mprotect, beside a thread", protect_pair, 1000, true },
+	{ NULL, NULL, 0, false },
+};
+
+const struct work large_works[] = {
+	{ "mmap, touch, munmap: 4096 pages", very_many_pages, 10, false },
+	{ "swap-out: 512 pages", swap_out, 10, false },
 	{ NULL, NULL, 0, false },
 };

@@ -77,7 +77,7 @@ unsafe fn make(boot: &Boot) -> Result<Machine<Native>, Refused> {
     }
     let hw = Hw::new(hardware::mmu(boot)?, hardware::prefers_broadcasts(boot));
     // SAFETY: no machine was made, so no allocator is in use.
-    let tags = unsafe { allocator::make(boot.tags, boot.pins) };
+    let tags = unsafe { allocator::make(&hw, boot.tags, boot.pins)? };
     // SAFETY: only a machine uses the storage.
     let cpus = unsafe { &mut (&mut *CPUS.get())[..cpus] };
     Ok(Machine::new(Tlb::new(hw, tags, cpus)?))

@@ -44,4 +44,7 @@ static inline bool lookaside_arch_keeps_tables(void)
 	return true;
 }
 
+/* What a CPU does before the library knows it, with interrupts off and init_mm. */
+void lookaside_arch_prepare(void);
+
 #endif

@@ -43,4 +43,9 @@ static inline bool lookaside_arch_keeps_tables(void)
 	return false;
 }
 
+/* What a CPU does before the library knows it, with interrupts off and init_mm. */
+static inline void lookaside_arch_prepare(void)
+{
+}
+
 #endif

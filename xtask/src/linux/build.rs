@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use super::{Architecture, runs::Programs};
+use super::{Architecture, functions::Symbols, runs::Programs};
 use crate::{
     capi,
     failure::{Context, Failure, Result},
@@ -61,13 +61,15 @@ pub(super) fn kernel(
     source: &Path,
     architecture: Architecture,
     kind: Kind,
+    is_traced: bool,
 ) -> Result<PathBuf> {
     let (linux, name) = (architecture.linux(), architecture.name());
-    let folder = workspace.target().join("linux").join(format!("{name}-{}", kind.name()));
+    let traced = if is_traced { "-irqs-off" } else { "" };
+    let folder = workspace.target().join("linux").join(format!("{name}-{}{traced}", kind.name()));
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
     let image = folder.join("arch").join(linux).join("boot").join(architecture.image());
     let mut make = make(workspace, source, architecture, &folder);
-    let config = config(workspace, name)?;
+    let config = config(workspace, name, is_traced)?;
     let mut contents = config.clone();
     contents.push_str(&read(&source.join("Makefile"))?);
     if kind == Kind::Library {
@@ -109,6 +111,13 @@ pub(super) fn kernel(
     Ok(image)
 }
 
+/// The functions of a kernel that was built.
+pub(super) fn symbols(image: &Path) -> Result<Symbols> {
+    // arch/…/boot/Image in the folder of the build.
+    let folder = image.ancestors().nth(4).unwrap_or(image);
+    Ok(Symbols::new(&read(&folder.join("System.map"))?))
+}
+
 /// `make` of Linux, out of its tree.
 fn make(workspace: &Workspace, source: &Path, architecture: Architecture, to: &Path) -> Command {
     let mut make = Command::new("make");
@@ -123,8 +132,9 @@ fn make(workspace: &Workspace, source: &Path, architecture: Architecture, to: &P
 }
 
 /// What is configured.
-fn config(workspace: &Workspace, name: &str) -> Result<String> {
-    Ok(workspace.read("linux/config/common")? + &workspace.read(&format!("linux/config/{name}"))?)
+fn config(workspace: &Workspace, name: &str, is_traced: bool) -> Result<String> {
+    let files = ["common", name].into_iter().chain(is_traced.then_some("irqs-off"));
+    files.map(|file| workspace.read(&format!("linux/config/{file}"))).collect()
 }
 
 /// Configures, if it is not configured so already, and refuses a setting that Linux has not taken.

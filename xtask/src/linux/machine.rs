@@ -20,6 +20,13 @@ use crate::{
 /// After so long without a line, Linux hangs.
 const SILENCE: Duration = Duration::from_secs(600);
 
+/// For `--irqs-off`: time goes by instructions, of 64 ns each, so that what the host does meanwhile takes none. With fewer ns, the timer's
+/// interrupts and what the tracer adds to them leave Linux little time for anything else. Of one CPU: several take turns then, and
+/// what a turn takes would be time with interrupts off of one that waits for the next.
+const TRACED: [&str; 2] = ["-icount", "shift=6,sleep=off"];
+/// For `--turns`: the same, of 1 ns each, so that few of the instructions are the timer's.
+const IN_TURNS: [&str; 2] = ["-icount", "shift=0,sleep=off"];
+
 /// What is booted.
 pub(super) struct Boot<'a> {
     pub(super) options: &'a Options,
@@ -36,6 +43,8 @@ pub(super) struct Ran {
     pub(super) lines: Vec<String>,
     /// Of the plugin; empty without.
     pub(super) plugin: String,
+    /// Of the plugin, by block; empty without `--functions`.
+    pub(super) blocks: String,
 }
 
 impl Ran {
@@ -72,9 +81,15 @@ impl Drop for Running {
 /// Boots, and follows the console to the end.
 pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
     let Boot { options, kind, image, initramfs, only } = *boot;
-    let is_counted = !options.tests && !options.runs_others();
+    let is_counted = !options.tests && !options.irqs_off && !options.runs_others();
     // Huge pages, and files in memory, of the programs of others.
     let memory = if options.runs_others() { "2G" } else { "1G" };
+    let cpus = if options.irqs_off { 1 } else { options.cpus };
+    let icount = match (options.irqs_off, options.turns) {
+        (true, _) => Some(TRACED),
+        (_, true) => Some(IN_TURNS),
+        _ => None,
+    };
     let mut command = Command::new(options.architecture.qemu());
     let (machine, model) = match options.architecture {
         Architecture::Arm64 => ("virt", "max"),
@@ -82,8 +97,10 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
         Architecture::X86_64 => ("pc", "max"),
     };
     command
-        .args(["-machine", machine, "-cpu", model, "-m", memory, "-smp", &options.cpus.to_string()])
-        .args(["-accel", "tcg,thread=multi", "-nic", "none", "-display", "none"])
+        .args(["-machine", machine, "-cpu", model, "-m", memory, "-smp", &cpus.to_string()])
+        .args(["-accel", if icount.is_some() { "tcg,thread=single" } else { "tcg,thread=multi" }])
+        .args(icount.into_iter().flatten())
+        .args(["-nic", "none", "-display", "none"])
         .args(["-serial", "stdio", "-monitor", "none", "-no-reboot", "-kernel"])
         .arg(image)
         .arg("-initrd")
@@ -94,17 +111,23 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
         options.architecture.name(),
         kind.name()
     ));
+    let blocks = counted.with_extension("blocks");
     if is_counted {
         let plugin = build::plugin(workspace, options.architecture)?;
-        command.arg("-plugin").arg(format!("{},out={}", plugin.display(), counted.display()));
+        let mut plugin = format!("{},out={}", plugin.display(), counted.display());
+        if options.functions {
+            plugin += &format!(",blocks={}", blocks.display());
+        }
+        command.arg("-plugin").arg(plugin);
     }
     let lines = follow(&mut command)?;
-    let plugin = if is_counted {
-        fs::read_to_string(&counted).context(|| format!("reading {}", counted.display()))?
-    } else {
-        String::new()
+    let written = |is_asked_for: bool, file: &Path| {
+        let text = if is_asked_for { fs::read_to_string(file) } else { Ok(String::new()) };
+        text.context(|| format!("reading {}", file.display()))
     };
-    Ok(Ran { lines, plugin })
+    let plugin = written(is_counted, &counted)?;
+    let blocks = written(is_counted && options.functions, &blocks)?;
+    Ok(Ran { lines, plugin, blocks })
 }
 
 /// The kernel's command line.
@@ -132,6 +155,8 @@ fn words(options: &Options, kind: Kind, only: Option<&str>) -> String {
     words += match (options.runs_others(), options.tests) {
         (true, _) => " -- runs",
         (_, true) => " -- tests",
+        _ if options.irqs_off => " -- irqs-off",
+        _ if options.turns => " -- works alone",
         _ => " -- works",
     };
     words += &format!(" less={}", options.less);

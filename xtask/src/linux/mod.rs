@@ -2,6 +2,7 @@
 //! counted beside itself.
 
 mod build;
+mod functions;
 mod machine;
 mod memory;
 pub(crate) mod overlay;
@@ -40,6 +41,15 @@ pub(crate) struct Options {
     /// Run classes of stress-ng on stock and on the library, and compare.
     #[arg(long, conflicts_with_all = ["tests", "selftests"])]
     stress: bool,
+    /// Count what runs on one CPU alone, on CPUs that take turns: a busy host changes nothing, and it takes longer.
+    #[arg(long, conflicts_with_all = ["tests", "selftests", "stress", "irqs_off"])]
+    turns: bool,
+    /// Print, too, by which functions of the kernels the counts differ.
+    #[arg(long, conflicts_with_all = ["stock", "tests", "selftests", "stress", "irqs_off"])]
+    functions: bool,
+    /// Measure the longest time with interrupts off, by Linux's tracer, in kernels that are built with it.
+    #[arg(long, conflicts_with_all = ["tests", "selftests", "stress", "drop"])]
+    irqs_off: bool,
     /// Of `--selftests` or `--stress`, this run alone: a line of the list in `linux/runs`, without its number.
     #[arg(long, value_name = "COMMAND")]
     only: Option<String>,
@@ -59,7 +69,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WORDS", default_value = "")]
     append: String,
     /// Print what the library takes of memory, by the number of CPUs; builds and boots no Linux.
-    #[arg(long, conflicts_with_all = ["stock", "tests", "selftests", "stress", "tags", "drop", "source"])]
+    #[arg(long, conflicts_with_all = ["stock", "tests", "selftests", "stress", "functions", "turns", "irqs_off", "tags", "drop", "source"])]
     memory: bool,
     /// This source of Linux 6.12 in place of Debian's; one line is added to a Makefile in it.
     #[arg(long, value_name = "FOLDER")]
@@ -149,6 +159,10 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             "--tags is not for x86_64: each of its CPUs has numbers of its own",
         ));
     }
+    if options.turns && architecture != Architecture::Arm64 {
+        // Who waits for another CPU spins until its turn, which would be all that is counted.
+        return Err(Failure::new("--turns is for arm64, where no CPU waits for another one"));
+    }
     if options.memory {
         return memory::print(workspace, architecture);
     }
@@ -160,7 +174,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         None => source::fetch(workspace)?,
     };
     source::prepare(&source, architecture)?;
-    let kernel = |kind| build::kernel(workspace, &source, architecture, kind);
+    let kernel = |kind| build::kernel(workspace, &source, architecture, kind, options.irqs_off);
     let others = if options.selftests {
         Some(runs::selftests(workspace, &source, architecture)?)
     } else if options.stress {
@@ -184,16 +198,33 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             None => passed(&ran),
         };
     }
-    let mut counted = Vec::new();
+    let (mut counted, mut longest, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
     for kind in [Kind::Stock, Kind::Library] {
         if kind == Kind::Library && options.stock {
             continue;
         }
-        let ran = boot(kind, &kernel(kind)?)?;
+        let image = kernel(kind)?;
+        let ran = boot(kind, &image)?;
         passed(&ran)?;
-        counted.push(table::counted(&ran.lines, &ran.plugin)?);
+        if options.functions {
+            let symbols = build::symbols(&image)?;
+            blocks.push(functions::by_function(&symbols, &ran.blocks)?);
+        }
+        if options.irqs_off {
+            longest.push(table::longest(&ran.lines)?);
+        } else {
+            counted.push(table::counted(&ran.lines, &ran.plugin)?);
+        }
     }
-    print!("\n{}", table::table(architecture, &counted));
+    let table = if options.irqs_off {
+        table::longest_table(&longest)
+    } else {
+        table::table(architecture, &counted)
+    };
+    print!("\n{table}");
+    if let (Ok(blocks), Some(works)) = (blocks.try_into(), counted.first()) {
+        print!("{}", functions::differences(works, &blocks));
+    }
     Ok(())
 }
 

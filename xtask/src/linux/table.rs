@@ -8,8 +8,8 @@ use crate::failure::{Failure, Result};
 /// One operation on one kernel, as it was counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Counted {
-    work: String,
-    times: u64,
+    pub(super) work: String,
+    pub(super) times: u64,
     interrupts: u64,
     instructions: u64,
     local: u64,
@@ -98,6 +98,44 @@ pub(super) fn table(architecture: Architecture, kernels: &[Vec<Counted>]) -> Str
     text
 }
 
+/// The longest times with interrupts off, in microseconds of the machine, by work: one for each time that it was done.
+type Longest = Vec<(String, Vec<u64>)>;
+
+/// What the programs say (`LONGEST microseconds name`), by work.
+pub(super) fn longest(lines: &[String]) -> Result<Longest> {
+    let mut all = Longest::new();
+    for said in lines.iter().filter_map(|line| line.strip_prefix("LONGEST ")) {
+        let (time, work) = said
+            .split_once(' ')
+            .and_then(|(time, work)| Some((time.parse().ok()?, work)))
+            .ok_or_else(|| Failure::new(format!("`{said}` is no time")))?;
+        match all.iter_mut().find(|(name, _)| name == work) {
+            Some((_, times)) => times.push(time),
+            None => all.push((work.to_owned(), vec![time])),
+        }
+    }
+    if all.is_empty() {
+        return Err(Failure::new("the programs measured nothing"));
+    }
+    Ok(all)
+}
+
+/// The table of them, one column for each kernel.
+pub(super) fn longest_table(kernels: &[Longest]) -> String {
+    let mut text = String::from("| operation | stock |");
+    text.push_str(if kernels.len() == 2 { " on the library |\n" } else { "\n" });
+    text.push_str(if kernels.len() == 2 { "| --- | ---: | ---: |\n" } else { "| --- | ---: |\n" });
+    for (at, (work, _)) in kernels.first().into_iter().flatten().enumerate() {
+        let _ = write!(text, "| {work} |");
+        for (_, times) in kernels.iter().filter_map(|kernel| kernel.get(at)) {
+            let times: Vec<_> = times.iter().map(u64::to_string).collect();
+            let _ = write!(text, " {} |", times.join(", "));
+        }
+        text.push('\n');
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +163,16 @@ mod tests {
         let spins = counted(&lines("COUNT 10 3 beside a thread\n"), SEEN).unwrap();
         let riscv = super::table(Architecture::Riscv64, &[spins.clone(), spins]);
         assert!(riscv.ends_with(" 5 | – |\n"), "{riscv}");
+    }
+
+    #[test]
+    fn times_of_the_same_work_stand_together() {
+        let said = lines("LONGEST 12 fork, exit\nLONGEST 3 pipe\nLONGEST 14 fork, exit\n");
+        let seen = longest(&said).unwrap();
+        let table = longest_table(&[seen.clone(), seen]);
+        assert!(table.contains("| fork, exit | 12, 14 | 12, 14 |\n| pipe | 3 | 3 |\n"), "{table}");
+        assert!(longest(&lines("LONGEST x pipe\n")).is_err());
+        assert!(longest(&lines("PASS boot\n")).is_err());
     }
 
     #[test]
