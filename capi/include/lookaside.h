@@ -225,7 +225,8 @@ struct lookaside_features {
 struct lookaside_boot {
     uint32_t cpus;  /* CPUs that may ever come online: they have the numbers 0 to cpus - 1 */
     uint32_t tags;  /* use no more than so many ASIDs, for tests, which makes rollovers frequent; 0: all. Where there are
-                     * none, or too few for the CPUs, and on x86-64, each CPU numbers the spaces that it ran last */
+                     * none, or too few for the CPUs (AArch64: LOOKASIDE_ETAGS), and on x86-64, each CPU numbers the spaces
+                     * that it ran last */
     uint32_t pins;  /* how many may be pinned at one time; with this or tags, ASIDs are the same on all CPUs */
     uint32_t flags;
     struct lookaside_features features; /* of the boot CPU. RISC-V: the narrowest that any hart has */
