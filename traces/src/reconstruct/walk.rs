@@ -399,6 +399,7 @@ impl<'t> Walk<'t> {
         // Of a command its own programs are recorded, and not what its process was before it executed the first.
         let had = self.ahead.was_ours(old, self.place);
         if let Some(before) = before {
+            self.stop_writing_back(event, before);
             let flushes = self.flushes_before_end(before);
             if self.tasks.leave(Some(before)) && recorded && had {
                 for _ in 0..flushes {
@@ -433,6 +434,7 @@ impl<'t> Walk<'t> {
         if here {
             self.step(event, id, Operation::Exit, RawAct::Idle);
         }
+        space.into_iter().for_each(|space| self.stop_writing_back(event, space));
         let before = space.map_or(0, |space| self.flushes_before_end(space));
         if !self.tasks.leave(space) {
             return;
@@ -471,6 +473,28 @@ impl<'t> Walk<'t> {
             return;
         }
         self.free(event, event.task);
+    }
+
+    /// The last thread of a space leaves it, and others may be in calls that write its pages back: what they have not flushed by
+    /// now is still dirty.
+    fn stop_writing_back(&mut self, event: &Event, space: u32) {
+        let Tasks { tasks, spaces, .. } = &mut self.tasks;
+        if spaces[space as usize].users > 1 {
+            return;
+        }
+        for task in tasks.values_mut() {
+            let (Some(caller), Some(open)) = (task.space, &mut task.call) else { continue };
+            // What has the time of the end may have come after it.
+            let time = event.time.saturating_sub(self.start);
+            let told = open.times.iter().filter(|(_, flushed)| *flushed < event.time).count();
+            let steps = open
+                .flushes
+                .iter()
+                .filter_map(|&(cpu, place, _)| self.cpus[usize::from(cpu)].steps.get(place));
+            let said = told.max(steps.filter(|step| step.time < time).count());
+            let dirty = open.written.space_ends(caller, space, said);
+            spaces[space as usize].memory.dirty(&dirty);
+        }
     }
 
     /// How many flushes the end of a space takes before that of its tables, if its last thread leaves it now.

@@ -1,8 +1,12 @@
 //! The threads of the system, from `/proc`.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
-use crate::{CLONE_THREAD, Kind, NameId, Names, Task, Trace};
+use crate::{CLONE_THREAD, Event, Kind, NameId, Names, Reason, Task, Trace};
 
 /// Flag of a thread of the kernel, in the file `stat` of a thread.
 const KERNEL_THREAD: u64 = 0x20_0000;
@@ -59,7 +63,67 @@ pub(super) fn begin_at(trace: &mut Trace, seen: u64) {
             _ => {}
         }
     }
+    let leaving = already_removed(&tasks, &trace.events);
+    tasks.extend(leaving.into_iter().map(|task| (task.id, task)));
     trace.tasks = tasks.into_values().collect();
+}
+
+/// The threads that had ended when recording began but had not left their CPU for good: Linux removes a thread from `/proc`
+/// (`release_task`) before that thread calls the scheduler for the last time. Pre-empted in between, it runs once more in the
+/// trace, though nobody created it and no list has it. It has left its address space.
+///
+/// Nothing is known of these threads but switches, of which the last is to sleep. A thread without a list entry that does
+/// anything else was missed by the list, and is left unknown.
+fn already_removed(known: &BTreeMap<u32, Task>, events: &[Event]) -> Vec<Task> {
+    #[derive(Clone, Copy)]
+    enum Found {
+        Leaving { left: bool, name: NameId },
+        Other,
+    }
+    let mut found: BTreeMap<u32, Found> = BTreeMap::new();
+    let mut created = BTreeSet::from([0]);
+    for event in events {
+        let strange = |id: u32| !known.contains_key(&id) && !created.contains(&id);
+        match event.kind {
+            Kind::Switch { next, name, runnable } => {
+                if strange(event.task)
+                    && let Some(Found::Leaving { left, .. }) = found.get_mut(&event.task)
+                {
+                    *left |= !runnable;
+                }
+                if strange(next) {
+                    found
+                        .entry(next)
+                        .and_modify(|found| {
+                            if matches!(found, Found::Leaving { left: true, .. }) {
+                                *found = Found::Other;
+                            }
+                        })
+                        .or_insert(Found::Leaving { left: false, name });
+                }
+            }
+            Kind::Create { task, .. } => {
+                created.insert(task);
+            }
+            // What a switch and the requests of others say comes under the name of whoever runs.
+            Kind::Flush {
+                reason: Reason::Switch | Reason::Remote | Reason::WrongSpace, ..
+            }
+            | Kind::Migrate { .. }
+            | Kind::Serve { .. }
+            | Kind::Served { .. }
+            | Kind::Interrupt
+            | Kind::Resume
+            | Kind::Lost { .. } => {}
+            _ if strange(event.task) => drop(found.insert(event.task, Found::Other)),
+            _ => {}
+        }
+    }
+    let task = |(id, found)| match found {
+        Found::Leaving { left: true, name } => Some(Task { id, process: id, name, kernel: true }),
+        Found::Leaving { left: false, .. } | Found::Other => None,
+    };
+    found.into_iter().filter_map(task).collect()
 }
 
 /// The entries of a folder of which the names are numbers.
@@ -163,6 +227,40 @@ mod tests {
         ];
         assert_eq!(trace.tasks, expected);
         assert_eq!(trace.events, [event(10, 1, create(6, 0))]);
+    }
+
+    #[test]
+    fn a_thread_that_was_removed_before_its_last_switch_is_no_stranger() {
+        let event = |time, task, kind| Event { time, cpu: 0, in_interrupt: None, task, kind };
+        let switch = |next, runnable| Kind::Switch { next, name: NameId(next), runnable };
+        let fault = Kind::Fault { address: 4096, code: crate::fault::USER };
+        let flush = Kind::Flush { reason: Reason::Switch, pages: crate::Pages::Some(0) };
+        let found = |events: &[(u32, Kind)]| {
+            let first = (1, switch(1, true));
+            let events = [&[first], events].concat();
+            let events =
+                events.iter().zip(20..).map(|(&(task, kind), time)| event(time, task, kind));
+            let task = Task { id: 1, process: 1, name: NameId(0), kernel: false };
+            let mut trace =
+                Trace { tasks: vec![task], events: events.collect(), ..Trace::default() };
+            begin_at(&mut trace, 10);
+            let added = trace.tasks.iter().filter(|task| task.id != 1);
+            added.map(|task| (task.id, task.kernel, task.name.0)).collect::<Vec<_>>()
+        };
+        let leaves = [(1, switch(7, true)), (7, switch(1, false)), (7, flush)];
+        assert_eq!(found(&leaves), [(7, true, 7)]);
+        // Pre-empted once more before that.
+        let twice = [(1, switch(7, true)), (7, switch(1, true)), (1, switch(7, true))];
+        assert_eq!(found(&[&twice[..], &leaves[1..]].concat()), [(7, true, 7)]);
+        // Its number is given away again.
+        let again = (1, Kind::Create { task: 7, name: NameId(0), flags: 0 });
+        let used = [again, (1, switch(7, true)), (7, fault), (7, switch(1, false))];
+        assert_eq!(found(&[&leaves[..], &used].concat()), [(7, true, 7)]);
+        // A thread that the list missed: it comes back from its sleep, or runs code, or is still there.
+        assert_eq!(found(&[&leaves[..], &leaves[..2]].concat()), []);
+        assert_eq!(found(&[leaves[0], (7, fault), leaves[1]]), []);
+        assert_eq!(found(&leaves[..1]), []);
+        assert_eq!(found(&[(1, switch(0, false)), (0, switch(1, true))]), []);
     }
 
     #[test]

@@ -197,6 +197,42 @@ fn a_space_that_ends_during_the_call_is_not_flushed_after_its_end() {
 }
 
 #[test]
+fn what_was_flushed_in_a_space_before_it_ended_during_the_call_is_kept() {
+    let acts_with = |source: Flushes, told: &[Reason]| {
+        let mut story = parent_and_child();
+        story.begin(Call::Msync, &[BASE, 64 * 4096, MS_SYNC]);
+        // In order: page 1 of the parent, page 2 of both, page 3 of the child.
+        told.iter().for_each(|&reason| _ = story.flush(reason, 1));
+        story.on(1, 11).event(Kind::Exit);
+        story.on(0, 10).end(Call::Msync, 0);
+        acts(&story.script(source))
+    };
+    let of_child = |acts: &[Act]| -> Vec<u32> {
+        let first = |act: &Act| match *act {
+            Act::Restrict { space: SpaceId(3), first, .. } => Some(first),
+            _ => None,
+        };
+        acts.iter().filter_map(first).collect()
+    };
+    let of_end = |acts: &[Act]| {
+        let whole = |act: &&Act| matches!(act, Act::Unmap { space: SpaceId(3), .. });
+        acts.iter().filter(whole).count()
+    };
+    let [local, told] = [Reason::LocalSpace, Reason::Send];
+    for source in [Flushes::FromCalls, Flushes::Recorded] {
+        let some = acts_with(source, &[local, local, told]);
+        assert_eq!(of_child(&some), [2], "{source:?}: {some:?}");
+        // Page 3 is still dirty when the child ends, which is a flush of its own.
+        assert_eq!(of_end(&some), 1, "{source:?}: {some:?}");
+        let all = acts_with(source, &[local, local, told, told]);
+        assert_eq!(of_child(&all), [2, 3], "{source:?}: {all:?}");
+        assert_eq!(of_end(&all), 0, "{source:?}: {all:?}");
+        let none = acts_with(source, &[local, local]);
+        assert_eq!(of_child(&none), [0_u32; 0], "{source:?}: {none:?}");
+    }
+}
+
+#[test]
 fn what_both_map_after_the_fork_is_not_the_same_file() {
     let mut story = Story::fresh();
     story.create(11, FORK).on(1, 0).switch(11);

@@ -29,6 +29,8 @@ pub(in crate::reconstruct) struct Written {
     own: Vec<u64>,
     /// Those of others, by space.
     others: Vec<(Other, Vec<u64>)>,
+    /// The spaces among them that have ended during the call: their pages here were flushed before that.
+    ended: Vec<u32>,
     /// Where they may be, with the file.
     ranges: Vec<(Range<u64>, File)>,
     /// Whether it was about what was mapped before the trace began, so that others may have been dirty.
@@ -87,7 +89,7 @@ impl Memory {
     }
 
     /// The pages may be written again without a fault, if they are still there.
-    fn dirty(&mut self, pages: &[u64]) {
+    pub(in crate::reconstruct) fn dirty(&mut self, pages: &[u64]) {
         for page in pages {
             if let Some(piece) = self.pieces.get_mut(&(page / PIECE)) {
                 let one = Bits::one(page % PIECE).and(piece.present);
@@ -139,7 +141,46 @@ impl Written {
         }
     }
 
-    /// The call of `caller` is over, and returned `value`. Each page is flushed in one space after the other, the oldest first.
+    /// All pages in the order in which they are flushed: each in one space after the other, the oldest first.
+    fn in_order(&self, caller: u32) -> Vec<(u64, u32, Option<Other>)> {
+        let own = self.own.iter().map(|&page| (page, caller, None));
+        let others = self.others.iter().flat_map(|&(other, ref pages)| {
+            pages.iter().map(move |&page| (page, other.space, Some(other)))
+        });
+        let mut all: Vec<_> = own.chain(others).collect();
+        all.sort_by_key(|&(page, space, _)| (page, space));
+        all
+    }
+
+    /// Another space ends during the call of `caller`, of which the kernel has said `said` flushes by then: what comes after
+    /// these in the order of pages was not flushed in that space. Says which pages are still dirty in it.
+    pub(in crate::reconstruct) fn space_ends(
+        &mut self,
+        caller: u32,
+        space: u32,
+        said: usize,
+    ) -> Vec<u64> {
+        if self.others.iter().all(|(other, _)| other.space != space) {
+            return Vec::new();
+        }
+        let order = self.in_order(caller);
+        let is_said = |of: &Option<Other>| of.is_none_or(|other| other.said);
+        let told = order.iter().enumerate().filter(|(_, (.., of))| is_said(of));
+        let done = said
+            .checked_sub(1)
+            .map_or(0, |last| told.map(|(place, _)| place + 1).nth(last).unwrap_or(order.len()));
+        let after = order[done..].iter().filter(|(_, of, _)| *of == space);
+        let left: Vec<u64> = after.map(|&(page, ..)| page).collect();
+        for (other, pages) in &mut self.others {
+            if other.space == space {
+                pages.retain(|page| !left.contains(page));
+            }
+        }
+        self.ended.push(space);
+        left
+    }
+
+    /// The call of `caller` is over, and returned `value`.
     pub(in crate::reconstruct) fn finish(
         self,
         caller: u32,
@@ -156,14 +197,11 @@ impl Written {
             return;
         }
         effect.unknown |= self.unknown;
-        let own = self.own.into_iter().map(|page| (page, caller, None));
-        // A space that has ended meanwhile has nothing to flush any more, and no step of it may follow.
-        let lives = |(other, _): &(Other, _)| spaces[other.space as usize].users > 0;
-        let others = self.others.into_iter().filter(lives).flat_map(|(other, pages)| {
-            pages.into_iter().map(move |page| (page, other.space, Some(other)))
+        let mut all = self.in_order(caller);
+        // A space that has ended meanwhile has nothing to flush from then on, and no step of it may follow.
+        all.retain(|(_, space, of)| {
+            of.is_none() || spaces[*space as usize].users > 0 || self.ended.contains(space)
         });
-        let mut all: Vec<_> = own.chain(others).collect();
-        all.sort_by_key(|&(page, space, _)| (page, space));
         let flush = |(page, _, of)| Flush { of, ..alone(page, false) };
         effect.flushes.extend(all.into_iter().map(flush));
     }

@@ -55,6 +55,8 @@ impl Walk<'_> {
                 let halfway = began.1 + end.saturating_sub(began.1) / 2;
                 let somewhen = times.last().copied();
                 let somewhen = somewhen.unwrap_or((began.0, flushed.unwrap_or(halfway)));
+                // What nobody says is done before what is said next.
+                let first = times.first().copied().unwrap_or(somewhen);
                 let mut times = times.into_iter();
                 let mut latest = None;
                 for flush in &effect.flushes {
@@ -62,7 +64,7 @@ impl Walk<'_> {
                     if said {
                         latest = times.next().or(Some(somewhen));
                     }
-                    let (cpu, time) = latest.unwrap_or(somewhen);
+                    let (cpu, time) = latest.unwrap_or(first);
                     let flushed = Event { cpu, time, ..*event };
                     let crowded = crowded && flush.gathered;
                     let counted = if crowded { Pages::Everything } else { flush.counted };
