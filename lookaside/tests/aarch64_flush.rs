@@ -118,6 +118,14 @@ fn a_range_of_a_pair_goes_out_for_both_and_completes_once() {
 }
 
 #[test]
+fn the_smallest_page_is_that_of_the_granule_of_user_addresses() {
+    for (tg0, page_shift) in [(0b00, 12), (0b10, 14), (0b01, 16)] {
+        let tcr = TCR & !(0b11 << 14) | tg0 << 14;
+        runs(Config { tcr, ..config() }, |m| assert_eq!(m.properties().page_shift, page_shift), "");
+    }
+}
+
+#[test]
 fn asid_16_kernel_ranges_name_all_tags_and_the_granule_of_their_half() {
     // TG1 is 64 KiB, TG0 4 KiB.
     let config = Config { tcr: TCR | 0b11 << 30, ..config() };

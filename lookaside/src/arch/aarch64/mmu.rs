@@ -35,6 +35,8 @@ pub struct Aarch64<I> {
     config: Config,
     lower: Planner,
     upper: Planner,
+    /// That of the lower half ([`Properties::page_shift`]).
+    page_shift: u32,
     /// How many bits a tag has ([`Config::tag_bits`]).
     tag_bits: u32,
     /// One register names table and tag, a tag is one ASID that nobody shares, and walks need not be
@@ -61,7 +63,8 @@ impl<I: Instructions> Aarch64<I> {
             && config.sharing == Sharing::Private
             // Then a table's address is what the register wants.
             && config.root_bits() <= 48;
-        Ok(Self { insn, config, lower, upper, tag_bits: config.tag_bits(), plain })
+        let (page_shift, tag_bits) = (lower.page_shift(), config.tag_bits());
+        Ok(Self { insn, config, lower, upper, page_shift, tag_bits, plain })
     }
 
     /// How a range that begins at `address` is turned into instructions on this machine. Bit 55
@@ -251,7 +254,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     #[inline]
     fn properties(&self) -> Properties {
         Properties {
-            page_shift: self.lower.page_shift(),
+            page_shift: self.page_shift,
             sharing: self.config.sharing,
             broadcasts: true,
             walks_outlive_tags: true,
