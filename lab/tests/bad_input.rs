@@ -20,6 +20,7 @@ fn folder() -> tempfile::TempDir {
     fs::write(path.join("empty"), "").expect("a file");
     fs::write(path.join("bytes"), [0xff, 0, 0xfe, 3].repeat(1000)).expect("a file");
     let trace = fs::read(TRACE).expect("the trace");
+    fs::write(path.join("bytes.toml"), [0xff, 0, 0xfe, 3]).expect("a file");
     fs::write(path.join("cut.trace"), &trace[..trace.len() - 5]).expect("a file");
     fs::write(path.join("begun.trace"), &trace[..9]).expect("a file");
     fs::write(path.join("headless.trace"), &trace[..40]).expect("a file");
@@ -218,4 +219,44 @@ fn kernels_and_files_of_a_hunt_that_are_not_there() {
         ("hunt empty", "there is no kernel `empty`"),
         ("hunt missing.toml", "missing.toml: No such file"),
     ]);
+}
+
+#[test]
+fn values_that_contradict_each_other_or_are_no_number_of_things() {
+    let storm = "run storm --machine zen5";
+    let file = "run WORKLOAD --machine zen5 --cpus 2";
+    refused(&[
+        (&format!("{storm} --cpus 8 --x 4"), "leave `--x` or `--cpus` out"),
+        (&format!("{storm} --x 1.5"), "x is 1.5, and is the number of CPUs of `storm`"),
+        (&format!("{storm} --option operations=0"), "`operations` is 0, and has to be 1 or more"),
+        (&format!("{storm} --strategy lookaside,lookaside"), "`lookaside` is named twice"),
+        (&format!("{file} --option pages=100 --option pages=2"), "`pages` is given twice"),
+        (&format!("{file} --option pages=1.5"), "`pages` is 1.5, and is a whole number"),
+        (&format!("{file} --x 1"), "has no x; `cpus` is the number of its CPUs"),
+        ("sweep WORKLOAD --machine zen5 --over cpus=1.5", "`cpus` has 1.5; a number of CPUs"),
+        ("sweep WORKLOAD --machine zen5 --over cpus=-1", "`cpus` has -1; a number of CPUs"),
+        ("sweep WORKLOAD --machine zen5 --over cpus=1..1e99", "is whole and from 1 to 4096"),
+        (
+            "sweep WORKLOAD --machine zen5 --over pages=1,2 --option pages=3",
+            "`pages` is swept over and given a value as well",
+        ),
+        ("sweep WORKLOAD --machine zen5 --over walk=1e99", "a price is from 0 to a second"),
+        ("sweep WORKLOAD --machine zen5 --over walk=-5", "`walk` is -5 ns; a price is"),
+        ("sweep WORKLOAD --machine zen5,zen5 --over walk=5", "machine `zen5` is named twice"),
+        ("run bytes.toml --machine zen5", "bytes.toml:1: it is no text; a workload is a file"),
+    ]);
+}
+
+#[test]
+fn an_option_that_no_workload_reads_is_refused_before_it_runs() {
+    let begin = std::time::Instant::now();
+    refused(&[
+        // A million operations of 96 CPUs take minutes.
+        (
+            "run storm --machine genoa --option operations=1e6 --option operation=1",
+            "there is no option `operation`; did you mean `operations`?",
+        ),
+        ("run WORKLOAD --machine genoa --option page=1", "did you mean `pages`?"),
+    ]);
+    assert!(begin.elapsed().as_secs() < 60);
 }

@@ -245,3 +245,19 @@ fn experiments_stand_beside_what_was_published() {
     assert!(why.contains("nothing was published of them"), "{why}");
     assert!(refused(&["experiments", "zzz.toml"]).starts_with("error: zzz.toml: "));
 }
+
+#[test]
+fn a_run_names_a_workload_by_its_path_and_has_the_plausible_value_first() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../workloads/munmap-all.toml");
+    let text = written(&["explain", &format!("{path}/zen5/lookaside"), "--cpus", "2"]);
+    assert!(text.contains("zen5"), "{text}");
+    let run = ["run", "storm", "--machine", "skylake_sp", "--cpus", "4", "--plausible", "12"];
+    let text = written(&[&run[..], &["--strategy", "linux-ipi-2025,lookaside"]].concat());
+    let header = text.lines().find(|line| line.contains("metric")).unwrap();
+    let columns: Vec<&str> = header.split_whitespace().collect();
+    assert_eq!(columns[3..6], ["plausible", "from", "to"], "{header}");
+    let row = text.lines().find(|line| line.contains("operation_time")).unwrap();
+    let numbers: Vec<f64> =
+        row.split_whitespace().skip(3).take(3).map(|cell| cell.parse().unwrap()).collect();
+    assert!(numbers[1] <= numbers[0] && numbers[0] <= numbers[2], "{row}");
+}

@@ -106,11 +106,12 @@ pub fn check_room(chosen: &Machine, cpus: usize, machines: &[Machine]) -> Result
     )))
 }
 
-/// The strategies that are compared where nobody names any: what Linux does, and the library's beside
-/// it.
+/// The strategies that are compared where nobody names any: what Linux does on such a machine, and the library's beside
+/// it. Linux since 6.15 broadcasts where there is `INVLPGB`.
 #[must_use]
 pub fn usual_strategies(machine: &Machine) -> &'static [&'static str] {
     match machine.isa {
+        Isa::X86_64 if machine.features.invlpgb => &["linux-invlpgb-2025", "lookaside"],
         Isa::X86_64 => &["linux-ipi-2025", "lookaside"],
         Isa::Aarch64 => &["linux-broadcast", "lookaside"],
         Isa::Riscv64 => &["lookaside"],

@@ -90,6 +90,7 @@ impl Choice<'_> {
         }
         let arrivals = interrupts.map(|_| Arrivals::of(trace));
         let machine = book.machine(&key)?;
+        // Counts are those of a kernel that interrupts: none was recorded where there is INVLPGB.
         let linux =
             if trace.origin.guest == Some(true) { "linux-ipi-2025-kvm" } else { "linux-ipi-2025" };
         let strategies: Vec<String> = match (self.strategies.is_empty(), self.validate) {

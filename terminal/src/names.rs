@@ -21,6 +21,12 @@ pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&
         .map(|(_, nearest)| nearest)
 }
 
+/// A name that is there twice.
+#[must_use]
+pub fn repeated<'n>(names: &[&'n str]) -> Option<&'n str> {
+    names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)).map(|(_, name)| *name)
+}
+
 /// Whether a known name at that distance may have been meant. Each name contains a letter or two of every other.
 fn is_like(name: &str, known: &str, distance: usize) -> bool {
     let most = (1 + known.len() / 3).min(name.len());
@@ -37,6 +43,8 @@ mod tests {
         let refused = unknown("strategy", "lokaside", known.into_iter());
         assert_eq!(refused.0, "there is no strategy `lokaside`; did you mean `lookaside`?");
         assert!(unknown("strategy", "zzz", known.into_iter()).0.contains("lookaside list"));
+        assert_eq!(repeated(&["a", "b", "a"]), Some("a"));
+        assert_eq!(repeated(&["a", "b"]), None);
         assert_eq!(nearest("", known.into_iter().chain(["robust"])), None);
         assert_eq!(nearest("a", known.into_iter().chain(["d8041-rate"])), None);
         assert_eq!(nearest("counter", known.into_iter()), Some("shared-counter"));

@@ -208,8 +208,9 @@ struct Table<'a> {
 }
 
 const ABOUT: &str = "\
-The library's time as part of that of Linux of the same architecture (`linux-ipi-2025`, `linux-broadcast`), on every trace and
-machine, on as many CPUs as were recorded, of the recorded command alone, seed 1. Lower is better for the library.
+The library's time as part of that of Linux as it runs on such a machine, on every trace and machine, on as many CPUs as were
+recorded, of the recorded command alone, seed 1. Lower is better for the library. That is `linux-invlpgb-2025` where the
+machine has `INVLPGB`, `linux-ipi-2025` on other x86-64 machines, and `linux-broadcast` on Arm64.
 [`docs/replay.md`](replay.md) says what the figures mean, and why the library is not ahead where it is not. This page is
 written by
 

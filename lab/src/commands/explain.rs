@@ -1,6 +1,6 @@
 //! `lookaside explain`: how the time of a run is distributed.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use lookaside_simulation::{
     reproduce::{
@@ -8,7 +8,7 @@ use lookaside_simulation::{
         explain::{self, Explanation},
         machine_at, points, run as run_of,
     },
-    strategy,
+    strategy, workload,
 };
 use lookaside_terminal::Refused;
 
@@ -96,10 +96,15 @@ fn published(book: &Book, arguments: &Arguments) -> Result<Run, Refused> {
 /// A run that was not published.
 fn direct(book: &mut Book, arguments: &Arguments) -> Result<Run, Refused> {
     let Arguments { run, x, cpus, option, seed, .. } = arguments;
-    // The machine may be the path of a file.
-    let parts = run.split_once('/').and_then(|(workload, rest)| {
-        let (machine, strategy) = rest.rsplit_once('/')?;
-        Some((workload, machine, strategy))
+    // The workload and the machine may be paths of files: the workload ends at the first `/` before which there is one.
+    let parts = run.rsplit_once('/').and_then(|(rest, strategy)| {
+        let mut ends = rest.match_indices('/').map(|(end, _)| end);
+        let is_workload = |end: &usize| {
+            let name = &rest[..*end];
+            workload::find(name).is_ok() || name.ends_with(".toml") && Path::new(name).exists()
+        };
+        let end = ends.clone().find(is_workload).or(ends.next())?;
+        Some((&rest[..end], &rest[end + 1..], strategy))
     });
     let Some((workload, machine, strategy)) = parts else {
         return Err(Refused(format!("`{run}` is not of the form WORKLOAD/MACHINE/STRATEGY")));
@@ -108,7 +113,7 @@ fn direct(book: &mut Book, arguments: &Arguments) -> Result<Run, Refused> {
     let machine = book.machine(&key)?;
     super::check_place(workload, machine, *x, *cpus)?;
     strategy::find(strategy, machine)?;
-    let options = book.options(workload, &option.iter().cloned().collect());
+    let options = book.options(workload, &super::settings(option)?);
     let (workload, strategy) = (workload.to_owned(), strategy.to_owned());
     Ok(Run { machine: key, workload, strategy, options, x: *x, cpus: *cpus, seed: *seed })
 }

@@ -48,7 +48,7 @@ pub(crate) mod zoo;
 use core::error::Error;
 use std::process::ExitCode;
 
-use self::shared::{check_place, execute, option};
+use self::shared::{check_place, execute, option, settings};
 
 /// The result of a command: how the program ends, or why it could not do what was requested.
 type Result<T = ExitCode> = core::result::Result<T, Box<dyn Error>>;

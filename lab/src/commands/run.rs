@@ -14,6 +14,7 @@ use lookaside_simulation::{
 use lookaside_terminal::{
     Refused,
     grid::{Grid, number, times, wrapped},
+    names, plain,
 };
 use rayon::prelude::*;
 use serde_json::json;
@@ -103,7 +104,11 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     for name in strategy {
         strategy::find(name, machine)?;
     }
-    let options = book.options(workload, &arguments.option.iter().cloned().collect());
+    let names: Vec<&str> = strategy.iter().map(String::as_str).collect();
+    if let Some(name) = names::repeated(&names) {
+        return Err(Refused(format!("strategy `{name}` is named twice: leave one out")).into());
+    }
+    let options = book.options(workload, &super::settings(&arguments.option)?);
     let run = |strategy: &String, seed: u64| Run {
         machine: key.clone(),
         workload: workload.clone(),
@@ -122,12 +127,28 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         bar.inc(1);
         outcome
     };
-    let outcomes: Result<Vec<Outcome>, Refused> =
+    let outcomes: Vec<Result<Outcome, Refused>> =
         runs.par_iter().with_max_len(1).map(outcome).collect();
     bar.finish_and_clear();
-    let outcomes = outcomes?;
-    let chunks = outcomes.chunks(arguments.seeds as usize);
-    let results: Vec<_> = strategy.iter().zip(chunks).map(|(s, o)| Results::of(s, o)).collect();
+    // One strategy that fails takes nothing from the others.
+    let (mut strategies, mut outcomes_of, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut outcomes = outcomes.into_iter();
+    for name in strategy {
+        let all: Vec<_> = outcomes.by_ref().take(arguments.seeds as usize).collect();
+        match all.into_iter().collect::<Result<Vec<Outcome>, Refused>>() {
+            Ok(all) => {
+                strategies.push(name.clone());
+                outcomes_of.push(all);
+            }
+            Err(why) => failed.push((name, why)),
+        }
+    }
+    if strategies.is_empty() {
+        // The first one says what is wrong: mostly with what was asked for.
+        return Err(failed.swap_remove(0).1.into());
+    }
+    let results: Vec<_> =
+        strategies.iter().zip(&outcomes_of).map(|(s, o)| Results::of(s, o)).collect();
     // By events and not by the clock, so that two runs give the same bytes.
     let cost = results.iter().map(|one| one.events).sum::<u64>() / arguments.seeds;
     let fit = (EVENTS / cost.max(1)).clamp(PLAUSIBLE[0], PLAUSIBLE[1]);
@@ -136,9 +157,19 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let answer = match machines {
         _ if timeline.moments() > 0 => None,
         0 => None,
-        _ => Some(answer(arguments, &book, machine, &assumed, &run, machines as usize)?),
+        _ => {
+            let asked = Asked { arguments, strategies: &strategies, book: &book };
+            match answer(&asked, machine, &assumed, &run, machines as usize) {
+                Ok(answer) => Some(answer),
+                Err(why) => {
+                    failed.push((&strategies[0], why));
+                    None
+                }
+            }
+        }
     };
-    let results = Shown { results, answer, assumed };
+    let left_out = arguments.plausible.is_none() && affordable == 0 && timeline.moments() == 0;
+    let results = Shown { results, answer, assumed, left_out: left_out.then_some(cost) };
     let text = match output.format {
         Format::Json => to_json(arguments, &key, &results),
         Format::Csv => metrics(&results, arguments.seeds > 1).to_csv(),
@@ -146,8 +177,13 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Format::Table => to_text(arguments, &key, &results, Grid::to_text),
     };
     output.write(&text)?;
-    timeline.write(outcomes[0].report.timeline.as_ref(), machine)?;
-    Ok(ExitCode::SUCCESS)
+    timeline.write(outcomes_of[0][0].report.timeline.as_ref(), machine)?;
+    for (name, Refused(why)) in &failed {
+        let named = why.contains(name.as_str());
+        let name = if named { String::new() } else { format!("strategy `{name}`: ") };
+        eprintln!("error: {name}{}", plain::text(why));
+    }
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl Results {
@@ -188,18 +224,26 @@ struct Shown {
     answer: Option<Answer>,
     /// Paths of the machine that are assumed.
     assumed: Vec<&'static str>,
+    /// How many events a run of all strategies has, where plausible machines were not asked as it has too many.
+    left_out: Option<u64>,
+}
+
+/// What plausible machines are asked.
+struct Asked<'a> {
+    arguments: &'a Arguments,
+    /// The strategies that ran.
+    strategies: &'a [String],
+    book: &'a Book,
 }
 
 /// Asks plausible machines.
 fn answer(
-    arguments: &Arguments,
-    book: &Book,
+    &Asked { arguments, strategies, book }: &Asked<'_>,
     machine: &Machine,
     assumed: &[&str],
     run: &(dyn Fn(&String, u64) -> Run + Sync),
     machines: usize,
 ) -> Result<Answer, Refused> {
-    let strategies = &arguments.strategy;
     let (ranges, seed) = (&book.ranges, arguments.seed);
     let question =
         Question { machine, ranges, assumed, strategies, machines, seed, influences: machines > 1 };
@@ -211,7 +255,9 @@ fn answer(
         }
         let outcome = run.outcome(machine, 0);
         bar.inc(1);
-        outcome.map(|outcome| outcome.metrics)
+        let on =
+            |Refused(why)| Refused(format!("on a plausible machine, strategy `{strategy}`: {why}"));
+        outcome.map(|outcome| outcome.metrics).map_err(on)
     });
     bar.finish_and_clear();
     answer
@@ -229,14 +275,40 @@ fn spread(results: &[Results]) -> Vec<String> {
     lines
 }
 
-/// The metrics, those of the same name together.
+/// What is to be said of values of the file that are outside what plausible machines give.
+fn implausible(shown: &Shown, answer: &Answer) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (one, intervals) in shown.results.iter().zip(&answer.intervals) {
+        let (Some(metric), Some(interval)) = (one.metrics.first(), intervals.first()) else {
+            continue;
+        };
+        let value = metric.values[0];
+        if !interval.has(value) {
+            let side = if value < interval.low { "below" } else { "above" };
+            lines.push(format!(
+                "{} of {} with the file's numbers, {}, is {side} what is plausible: take the plausible one.",
+                metric.key,
+                one.strategy,
+                number(value)
+            ));
+        }
+    }
+    lines
+}
+
+/// The metrics, those of the same name together. What plausible machines say comes first: a value with the numbers of the
+/// file alone may not even be among theirs.
 fn metrics(shown: &Shown, spread: bool) -> Grid {
     let Shown { results, answer, .. } = shown;
     let mut header = vec!["metric", "unit", "strategy"];
-    header.extend(if spread { &["median", "least", "greatest"][..] } else { &["value"][..] });
     if answer.is_some() {
-        header.extend(["from", "to"]);
+        header.extend(["plausible", "from", "to"]);
     }
+    header.extend(match (spread, answer.is_some()) {
+        (true, false) => &["median", "least", "greatest"][..],
+        (_, true) => &["file's value"],
+        (false, false) => &["value"],
+    });
     header.push("ratio");
     let mut grid = Grid::new(header, &[0, 1, 2]);
     for metric in &results[0].metrics {
@@ -245,12 +317,14 @@ fn metrics(shown: &Shown, spread: bool) -> Grid {
             let Some(place) = place else { continue };
             let found = &one.metrics[place];
             let mut row = vec![found.key.to_owned(), found.unit.to_owned(), one.strategy.clone()];
-            let values = if spread { &found.values[..] } else { &found.values[..1] };
-            row.extend(values.iter().map(|&value| number(value)));
             if let Some(answer) = answer {
-                let interval = answer.intervals[strategy][place];
-                row.extend([number(interval.low), number(interval.high)]);
+                let sensitivity::Interval { low, median, high } = answer.intervals[strategy][place];
+                row.extend([median, low, high].map(number));
             }
+            // The extremes of seeds are in the spread of plausible machines, which have a seed each.
+            let all = spread && answer.is_none();
+            let values = if all { &found.values[..] } else { &found.values[..1] };
+            row.extend(values.iter().map(|&value| number(value)));
             row.push(one.ratio(&results[0], found.key).map(times).unwrap_or_default());
             grid.row(row);
         }
@@ -307,10 +381,30 @@ fn to_text(
         certainty += &wrapped(&line, 0);
     }
     if let Some(answer) = &shown.answer {
-        certainty += "from, to: on 80 % of plausible machines\n";
-        for line in words::sentences(answer, &arguments.strategy, machine) {
+        let about = format!(
+            "plausible, from, to: the median of {} plausible machines, and where 80 % of them are. The file's value, and the \
+             ratio, are with the numbers of the machine file alone.",
+            answer.machines
+        );
+        certainty += &wrapped(&about, 0);
+        for line in implausible(shown, answer) {
             certainty += &wrapped(&line, 0);
         }
+        let strategies: Vec<String> =
+            shown.results.iter().map(|one| one.strategy.clone()).collect();
+        for line in words::sentences(answer, &strategies, machine) {
+            certainty += &wrapped(&line, 0);
+        }
+    }
+    if let Some(events) = shown.left_out {
+        let line = format!(
+            "How certain this is was not asked: a run has {} million events, and {} plausible machines would take minutes. \
+             `--plausible {}` asks them.",
+            number((events as f64 / 1e6).round()),
+            PLAUSIBLE[0],
+            PLAUSIBLE[0]
+        );
+        certainty += &wrapped(&line, 0);
     }
     if !certainty.is_empty() {
         certainty.push('\n');
@@ -338,6 +432,7 @@ fn to_json(arguments: &Arguments, machine: &str, shown: &Shown) -> String {
             one.counters.iter().map(|(name, count)| (name.to_owned(), json!(count))).collect();
         (one.strategy.clone(), json!(counters))
     });
+    let strategies: Vec<String> = results.iter().map(|one| one.strategy.clone()).collect();
     let Arguments { workload, cpus, x, option, seed, seeds, .. } = arguments;
     let options: serde_json::Map<String, serde_json::Value> =
         option.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
@@ -354,7 +449,7 @@ fn to_json(arguments: &Arguments, machine: &str, shown: &Shown) -> String {
         "counters": counters.collect::<serde_json::Map<_, _>>(),
         "events": results.iter().map(|one| one.events).sum::<u64>(),
         "seconds": results.iter().map(|one| one.simulated).sum::<u64>() as f64 / 1e12,
-        "certainty": shown.answer.as_ref().map(|answer| certainty(answer, &arguments.strategy)),
+        "certainty": shown.answer.as_ref().map(|answer| certainty(answer, &strategies)),
     });
     format!("{document:#}\n")
 }

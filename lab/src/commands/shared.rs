@@ -2,16 +2,25 @@
 
 use lookaside_simulation::{
     data::Machine,
-    reproduce::Run,
+    reproduce::{Run, Settings},
     workload::{self, Outcome},
 };
-use lookaside_terminal::Refused;
+use lookaside_terminal::{Refused, names};
 
 /// Parses an option of a workload from the command line.
 pub(super) fn option(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.split_once('=').ok_or("an option is NAME=NUMBER")?;
     let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
     Ok((name.to_owned(), number.ok_or_else(|| format!("`{value}` is not a number"))?))
+}
+
+/// Options from the command line, each given once.
+pub(super) fn settings(given: &[(String, f64)]) -> Result<Settings, Refused> {
+    let names: Vec<&str> = given.iter().map(|(name, _)| name.as_str()).collect();
+    match names::repeated(&names) {
+        Some(name) => Err(Refused(format!("option `{name}` is given twice: leave one out"))),
+        None => Ok(given.iter().cloned().collect()),
+    }
 }
 
 /// Executes a run with options from the command line and a timeline of `moments` moments. Refuses an option
@@ -33,12 +42,16 @@ pub(super) fn check_place(
     x: Option<f64>,
     cpus: Option<usize>,
 ) -> Result<Vec<&'static str>, Refused> {
-    let (x_name, assumed) = match workload::file::is_path(name) {
-        true => (Some("CPUs"), workload::opened(name)?.assumed(machine)),
-        false => (workload::find(name)?.x_name, Vec::new()),
+    let (counts_cpus, assumed) = match workload::file::is_path(name) {
+        true => (false, workload::opened(name)?.assumed(machine)),
+        false => (workload::find(name)?.x_counts_cpus(), Vec::new()),
     };
-    if x.is_some() && x_name.is_none() {
-        return Err(Refused(format!("workload `{name}` has no x")));
+    if let Some(x) = x {
+        workload::check_x(name, x)?;
+        if counts_cpus && cpus.is_some_and(|cpus| cpus as f64 != x) {
+            let why = "x is the number of CPUs of this workload: leave `--x` or `--cpus` out";
+            return Err(Refused(format!("workload `{name}`: {why}")));
+        }
     }
     let (key, limit) = (&machine.key, machine.model.topology.cpus());
     match cpus.filter(|&cpus| cpus == 0 || cpus > limit) {

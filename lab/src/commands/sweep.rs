@@ -15,7 +15,7 @@ use lookaside_simulation::{
 use lookaside_terminal::{
     Refused,
     grid::{Grid, number, wrapped},
-    say,
+    names, say,
 };
 use serde_json::json;
 
@@ -78,13 +78,17 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     for machine in &machines {
         super::check_place(workload, machine, None, None)?;
     }
+    let set: Vec<&str> = arguments.set.iter().map(|(name, _)| name.as_str()).collect();
+    if let Some(name) = names::repeated(&set) {
+        return Err(Refused(format!("price `{name}` is given twice: leave one out")).into());
+    }
     let prices = arguments.set.iter().map(|(name, value)| sweep::price(name, *value));
     let sweep = sweep::ParameterSweep {
         workload: workload.clone(),
         machines,
         strategies: strategy.clone(),
         over: sweep::values(&arguments.over)?,
-        options: arguments.option.iter().cloned().collect(),
+        options: super::settings(&arguments.option)?,
         defaults: book.options(workload, &Settings::new()),
         prices: prices.collect::<Result<_, _>>()?,
         seeds: [*seed, *seeds],
@@ -109,7 +113,12 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     }
     let (seconds, millions) = (begin.elapsed().as_secs_f64(), swept.events as f64 / 1e6);
     eprintln!("{} runs in {seconds:.1} s: {millions:.1} million events", sweep.runs());
-    Ok(ExitCode::SUCCESS)
+    let failed = sweep.failed(&swept);
+    for (curve, x, why) in &failed {
+        let (machine, strategy) = (&curve.machine, &curve.strategy);
+        eprintln!("error: {machine}, {strategy}, {over} = {x}: {why}");
+    }
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 enum Form {

@@ -48,6 +48,18 @@ pub enum Isa {
     X86_64,
 }
 
+impl Isa {
+    /// Its usual name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "Arm64",
+            Self::Riscv64 => "RISC-V",
+            Self::X86_64 => "x86-64",
+        }
+    }
+}
+
 /// How sure a number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {

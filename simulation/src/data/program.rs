@@ -72,6 +72,8 @@ pub struct Space {
     pub private: bool,
     /// How many aligned pages a fault of reading maps.
     pub around: u32,
+    /// The line of its name.
+    pub line: usize,
 }
 
 /// Text of a file that is read later, with its line.
@@ -128,9 +130,15 @@ impl Program {
     /// If it cannot be read, or with the first thing that is wrong in it, with its line.
     pub fn open(path: &Path) -> Result<Self, Refused> {
         let name = path.display().to_string();
-        match fs::read_to_string(path) {
+        let bytes = fs::read(path).map_err(|error| Refused(format!("{name}: {error}")))?;
+        match String::from_utf8(bytes) {
             Ok(text) => Self::read(&Text { name, text }),
-            Err(error) => Err(Refused(format!("{name}: {error}"))),
+            Err(error) => {
+                let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+                let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+                let why = "it is no text; a workload is a file in TOML";
+                Err(Refused(format!("{name}:{line}: {why}")))
+            }
         }
     }
 
@@ -203,6 +211,10 @@ pub(crate) const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6
 
 /// A time as text, `"5 us"`, in nanoseconds.
 fn time(section: &Section<'_>, key: &str) -> Result<Option<f64>, Refused> {
+    if let Ok(Some(number)) = section.number(key) {
+        let why = format!("is {number} without a unit; write it as \"{number} us\"");
+        return Err(section.refuse(key, why));
+    }
     let Some(text) = section.text(key)? else { return Ok(None) };
     let parts: Vec<&str> = text.split_whitespace().collect();
     let [number, unit] = parts[..] else {
@@ -264,6 +276,7 @@ fn space(section: &Section<'_>) -> Result<Space, Refused> {
         each: section.flag("each")?,
         private: section.flag("private")?,
         around: whole(section, "around")?.unwrap_or(1),
+        line: section.line("name"),
     })
 }
 

@@ -20,6 +20,18 @@ use crate::{
     sensitivity::{self, Interval, Plausible, Uncertain, words},
 };
 
+/// The ends of an interval and what was published. A number that is outside is not printed as one of the ends: all then
+/// have more digits.
+fn told_apart(numbers: [f64; 3], is_inside: bool) -> [String; 3] {
+    let short = numbers.map(times);
+    if is_inside || !short[..2].contains(&short[2]) {
+        return short;
+    }
+    let digits = |digits: usize| numbers.map(|number| format!("{number:.digits$}x"));
+    let longer = (3..9).map(digits).find(|all| !all[..2].contains(&all[2]));
+    longer.unwrap_or(short)
+}
+
 /// Where the ratio of a variant to its baseline lies on plausible machines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certainty {
@@ -165,11 +177,12 @@ impl Reproduction<'_> {
                     ends.sort_by(f64::total_cmp);
                     let what =
                         summary::reference(result, row.member.unwrap_or(Member::Baseline), place.x);
+                    let [low, high, published] = told_apart(
+                        [ends[0], ends[1], gain(published).unwrap_or(f64::NAN)],
+                        is_inside,
+                    );
                     lines.push(format!(
-                        "  {what}: {} to {}, published {}{}; {}",
-                        times(ends[0]),
-                        times(ends[1]),
-                        gain(published).map(times).unwrap_or_default(),
+                        "  {what}: {low} to {high}, published {published}{}; {}",
                         if is_inside { "" } else { " (outside)" },
                         certainty.words()
                     ));

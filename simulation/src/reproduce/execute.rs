@@ -78,19 +78,10 @@ impl Run {
     ///
     /// If the machine, the workload or the strategy refuses it, or if it fails.
     pub fn outcome(&self, machine: &Machine, timeline: usize) -> Result<Outcome, Refused> {
-        let setup = Setup {
-            machine,
-            strategy: &self.strategy,
-            cpus: self.cpus,
-            x: self.x,
-            options: &self.options,
-            seed: self.seed,
-            timeline,
-        };
-        workload::run(&self.workload, &setup)
+        workload::run(&self.workload, &self.setup(machine, timeline))
     }
 
-    /// As [`Self::outcome`], and refuses an option among those `given` that the workload does not read.
+    /// As [`Self::outcome`], and refuses before it an option among those `given` that the workload does not read.
     ///
     /// # Errors
     ///
@@ -98,19 +89,25 @@ impl Run {
     pub fn outcome_with<'g>(
         &self,
         machine: &Machine,
-        mut given: impl Iterator<Item = &'g str>,
+        given: impl Iterator<Item = &'g str>,
         timeline: usize,
     ) -> Result<Outcome, Refused> {
-        let _ = workload::take_asked();
-        let outcome = self.outcome(machine, timeline)?;
-        let known = workload::take_asked();
-        match given.find(|name| !known.contains(*name)) {
-            None => Ok(outcome),
-            Some(name) => {
-                let known = known.iter().map(String::as_str);
-                let Refused(why) = lookaside_terminal::names::unknown("option", name, known);
-                Err(Refused(format!("workload `{}`: {why}", self.workload)))
-            }
+        let mut given = given.peekable();
+        if given.peek().is_some() {
+            workload::check_options(&self.workload, &self.setup(machine, 0), given)?;
+        }
+        self.outcome(machine, timeline)
+    }
+
+    fn setup<'m>(&'m self, machine: &'m Machine, timeline: usize) -> Setup<'m> {
+        Setup {
+            machine,
+            strategy: &self.strategy,
+            cpus: self.cpus,
+            x: self.x,
+            options: &self.options,
+            seed: self.seed,
+            timeline,
         }
     }
 

@@ -30,8 +30,18 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
             strategies[*second]
         ));
     }
+    // What is so on every machine turns on no price; how large it is may.
+    let is_settled = leader != second && best[*leader] == *machines;
     let measure = influences.iter().find(|one| is_measured(&one.number.name));
-    if influences.is_empty() {
+    if is_settled {
+        let how: Vec<String> = influences.iter().map(|one| influence(one, answer)).collect();
+        let how = if how.is_empty() {
+            String::new()
+        } else {
+            format!("; by how much, on {}", how.join("; "))
+        };
+        lines.push(format!("Which is best turns on no price within its range{how}."));
+    } else if influences.is_empty() {
         let few = if *machines < ENOUGH { ", or so few machines do not show it" } else { "" };
         lines.push(format!("No single price decides{few}."));
     } else {
@@ -49,7 +59,7 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
         };
         lines.push(format!("The answer depends on {}{unpriced}.", key(&one.number.name)));
     }
-    if let Some(one) = measure {
+    if let Some(one) = measure.filter(|_| !is_settled) {
         lines.push(format!(
             "What settles it most: on such a machine, `lookaside calibrate --only {}`.",
             key(&one.number.name)
@@ -61,8 +71,8 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
     if !answer.unpriced.is_empty() {
         let names: Vec<&str> = answer.unpriced.iter().map(|name| key(name)).collect();
         lines.push(format!(
-            "{machine} has no price for {}: charged as nothing in the values above, and as a range \
-             from the literature here.",
+            "{machine} has no price for {}: charged as nothing with the file's numbers, and as a \
+             range from the literature here.",
             names.join(", ")
         ));
     }

@@ -156,6 +156,8 @@ impl ParameterSweep {
         if !is_file {
             workload::find(&self.workload)?;
         }
+        let over = Over::of(&self.over.0);
+        self.check(&over)?;
         let [seed, count] = self.seeds;
         let is_empty = self.machines.is_empty() || self.strategies.is_empty() || count == 0;
         if is_empty || self.over.1.is_empty() {
@@ -178,9 +180,46 @@ impl ParameterSweep {
             Ok(all)
         };
         let machines = self.machines.iter().map(of).collect::<Result<_, _>>()?;
-        Ok(Prepared { over: Over::of(&self.over.0), machines, sweep: self })
+        Ok(Prepared { over, machines, sweep: self })
+    }
+
+    /// Refuses values that what is swept over cannot have, and what is given twice.
+    fn check(&self, over: &Over) -> Result<(), Refused> {
+        let (name, values) = &self.over;
+        let twice = match over {
+            Over::Option(name) => self.options.contains_key(name),
+            Over::Price(price) => self.prices.iter().any(|(one, _)| one == price),
+            Over::Cpus | Over::X => false,
+        };
+        if twice {
+            let why = "is swept over and given a value as well";
+            return Err(Refused(format!("`{name}` {why}: leave one out")));
+        }
+        for &value in values {
+            match over {
+                Over::Price(_) => drop(price(name, value)?),
+                Over::Cpus if value.fract() != 0.0 || !(1.0..=MOST_CPUS).contains(&value) => {
+                    let why = format!("a number of CPUs is whole and from 1 to {MOST_CPUS}");
+                    return Err(Refused(format!("`{name}` has {value}; {why}")));
+                }
+                Over::X => workload::check_x(&self.workload, value)?,
+                Over::Cpus | Over::Option(_) => {}
+            }
+        }
+        for (what, names) in [
+            ("machine", self.machines.iter().map(|one| one.key.as_str()).collect::<Vec<_>>()),
+            ("strategy", self.strategies.iter().map(String::as_str).collect()),
+        ] {
+            if let Some(name) = names::repeated(&names) {
+                return Err(Refused(format!("{what} `{name}` is named twice")));
+            }
+        }
+        Ok(())
     }
 }
+
+/// No machine has more CPUs.
+const MOST_CPUS: f64 = 4096.0;
 
 impl Prepared {
     /// What is prepared.
@@ -286,7 +325,7 @@ impl Prepared {
             x,
             samples: samples
                 .iter()
-                .map(|one| one.as_ref().map(|one| one.value).map_err(|why| why.0.clone()))
+                .map(|one| one.as_ref().map(|one| one.value).map_err(|why| summary(&why.0)))
                 .collect(),
         };
         let curve = |(number, samples): (usize, &[&[Result<Sample, Refused>]])| {
@@ -304,6 +343,28 @@ impl Prepared {
             better: first.better,
             events: samples.iter().flatten().map(|one| one.events).sum(),
         })
+    }
+
+    /// The points that failed although the machine has as many CPUs and the strategy can run on it: the machine, the
+    /// strategy, the value, and why.
+    #[must_use]
+    pub fn failed<'w>(&self, swept: &'w Swept) -> Vec<(&'w Curve, f64, &'w str)> {
+        let mut all = Vec::new();
+        let machines = self.sweep.machines.iter();
+        let machines =
+            machines.flat_map(|one| core::iter::repeat_n(one, self.sweep.strategies.len()));
+        for (curve, machine) in swept.curves.iter().zip(machines) {
+            if strategy::find(&curve.strategy, machine).is_err() {
+                continue;
+            }
+            let most = machine.model.topology.cpus() as f64;
+            let room = |x: f64| !matches!(self.over, Over::Cpus | Over::X) || x <= most;
+            let of = curve.points.iter().filter(|point| room(point.x));
+            all.extend(of.filter_map(|point| {
+                Some((curve, point.x, point.samples.as_ref().err()?.as_str()))
+            }));
+        }
+        all
     }
 
     /// Runs all of it on all CPUs of the host. `done` is called after each run.
@@ -338,6 +399,11 @@ pub fn price(name: &str, nanoseconds: f64) -> Result<(Price, f64), Refused> {
             Err(Refused(format!("`{name}` is {nanoseconds} ns; a price is from 0 to a second")))
         }
     }
+}
+
+/// A failure in one line: what comes before its history.
+fn summary(why: &str) -> String {
+    why.lines().next().unwrap_or_default().trim_end_matches(':').to_owned()
 }
 
 fn set(machine: &mut Machine, price: Price, nanoseconds: f64) {

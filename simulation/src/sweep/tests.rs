@@ -151,3 +151,54 @@ fn labels_of_an_axis_are_round_and_do_not_overlap() {
     let label = |text: &str| page.contains(&format!("text-anchor=\"middle\">{text}</text>"));
     assert!(label("9") && label("1.01") && !label("1"), "{page}");
 }
+
+#[test]
+fn values_that_cannot_be_are_refused_before_anything_runs() {
+    let sweep = |name: &str, values: &[f64]| ParameterSweep {
+        workload: "storm".to_owned(),
+        machines: vec![Machine::named("zen5").unwrap()],
+        strategies: vec!["lookaside".to_owned()],
+        over: (name.to_owned(), values.to_vec()),
+        options: Settings::from([("operations".to_owned(), 64.0)]),
+        prices: vec![(Price::Hit, 1.0)],
+        seeds: [1, 1],
+        ..ParameterSweep::default()
+    };
+    for (name, values, words) in [
+        ("walk", [1e99], "`walk` is 1e99 ns; a price is from 0 to a second"),
+        ("walk", [-5.0], "`walk` is -5 ns"),
+        ("cpus", [1.5], "`cpus` has 1.5; a number of CPUs is whole"),
+        ("cpus", [-1.0], "`cpus` has -1; a number of CPUs is whole and from 1"),
+        ("cpus", [1e99], "and from 1 to 4096"),
+        ("x", [1.5], "x is 1.5, and is the number of CPUs of `storm`"),
+        ("operations", [5.0], "`operations` is swept over and given a value as well"),
+        ("prices.hit", [5.0], "`prices.hit` is swept over and given a value as well"),
+    ] {
+        let why = sweep(name, &values).prepare().map(|_| ()).unwrap_err().0;
+        let why = why.replace(&format!("{:?}", 1e99), "1e99").replace(&format!("{}", 1e99), "1e99");
+        assert!(why.contains(words), "{why}");
+    }
+    let mut twice = sweep("cpus", &[2.0]);
+    twice.strategies.push("lookaside".to_owned());
+    let why = twice.prepare().map(|_| ()).unwrap_err().0;
+    assert_eq!(why, "strategy `lookaside` is named twice");
+}
+
+#[test]
+fn a_failure_is_one_line_and_no_room_is_none() {
+    assert_eq!(summary("stale translation: CPU 3\nhistory\nmore"), "stale translation: CPU 3");
+    let sweep = ParameterSweep {
+        workload: "storm".to_owned(),
+        machines: vec![Machine::named("zen5").unwrap()],
+        strategies: vec!["lookaside".to_owned(), "linux-invlpgb-2025".to_owned()],
+        over: ("cpus".to_owned(), vec![2.0, 200.0]),
+        options: Settings::from([("operations".to_owned(), 64.0)]),
+        seeds: [1, 1],
+        ..ParameterSweep::default()
+    };
+    let sweep = sweep.prepare().unwrap();
+    let mut swept = sweep.run(&|| ()).unwrap();
+    assert_eq!(sweep.failed(&swept), [], "{swept:?}");
+    swept.curves[0].points[0].samples = Err("stale translation".to_owned());
+    assert_eq!(sweep.failed(&swept).len(), 1);
+}

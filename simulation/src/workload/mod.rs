@@ -86,9 +86,31 @@ thread_local! {
 
 /// The options that workloads on this thread have looked for since this was called last: those that a
 /// workload knows, once it has run.
-#[must_use]
-pub fn take_asked() -> BTreeSet<String> {
+fn take_asked() -> BTreeSet<String> {
     ASKED.take()
+}
+
+/// Refuses an option among those `given` that the workload does not read, before it is run.
+///
+/// # Errors
+///
+/// With the nearest option, or with what else the workload refuses.
+pub fn check_options<'g>(
+    name: &str,
+    setup: &Setup<'_>,
+    mut given: impl Iterator<Item = &'g str>,
+) -> Result<(), Refused> {
+    let _ = take_asked();
+    stage::rehearse(|| run(name, setup))?;
+    let known = take_asked();
+    match given.find(|name| !known.contains(*name)) {
+        None => Ok(()),
+        Some(option) => {
+            let known = known.iter().map(String::as_str);
+            let Refused(why) = lookaside_terminal::names::unknown("option", option, known);
+            Err(Refused(format!("workload `{name}`: {why}")))
+        }
+    }
 }
 
 /// What a workload has measured.
@@ -139,6 +161,36 @@ pub struct Entry {
     pub x_name: Option<&'static str>,
     /// Runs it.
     pub run: fn(&Setup<'_>) -> Result<Outcome, Refused>,
+}
+
+impl Entry {
+    /// Whether `x` is the number of CPUs, or of threads that each have one.
+    #[must_use]
+    pub fn x_counts_cpus(&self) -> bool {
+        matches!(self.x_name, Some("CPUs" | "CPUs online" | "threads"))
+    }
+}
+
+/// Refuses a place on a curve that the workload has not, or that is a number of CPUs and not whole.
+///
+/// # Errors
+///
+/// If so, or if there is no such workload.
+pub fn check_x(name: &str, x: f64) -> Result<(), Refused> {
+    if file::is_path(name) {
+        return Err(Refused(format!(
+            "workload `{name}` has no x; `cpus` is the number of its CPUs"
+        )));
+    }
+    let entry = find(name)?;
+    match entry.x_name {
+        None => Err(Refused(format!("workload `{name}` has no x"))),
+        // Numbers that are too large are refused with what there is.
+        Some(what) if entry.x_counts_cpus() && x.is_finite() && x.fract() != 0.0 => Err(Refused(
+            format!("x is {x}, and is the number of {what} of `{name}`: a whole number"),
+        )),
+        Some(_) => Ok(()),
+    }
 }
 
 /// All workloads.
@@ -197,8 +249,7 @@ fn check(entry: &Entry, setup: &Setup<'_>) -> Result<(), Refused> {
         }
     }
     let (key, limit) = (&setup.machine.key, setup.machine.model.topology.cpus());
-    let counts_cpus = matches!(entry.x_name, Some("CPUs" | "CPUs online" | "threads"));
-    match setup.x.filter(|&x| counts_cpus && setup.cpus.is_none() && x as usize > limit) {
+    match setup.x.filter(|&x| entry.x_counts_cpus() && setup.cpus.is_none() && x as usize > limit) {
         Some(x) => Err(Refused(format!("{x} CPUs; machine `{key}` has {limit}"))),
         None => Ok(()),
     }

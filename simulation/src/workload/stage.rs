@@ -1,9 +1,9 @@
 //! What all workloads share: a model kernel, a program for each CPU, and a common beginning.
 
-use core::cell::OnceCell;
+use core::cell::{Cell, OnceCell};
 
 use lookaside::platform::CpuId;
-use lookaside_machine::timed::{self, Arena, Options, Ps, Report, World};
+use lookaside_machine::timed::{self, Arena, Failure, Options, Ps, Report, World};
 use lookaside_terminal::Refused;
 
 use super::Setup;
@@ -22,6 +22,22 @@ pub(crate) const START: Ps = 50 * MS;
 const JITTER: Ps = US;
 /// A run that takes longer than this, in simulated time, is stuck.
 const LIMIT: Ps = 600_000 * MS;
+
+thread_local! {
+    /// Whether workloads on this thread end where they would begin to run.
+    static REHEARSES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls a workload up to where it would begin to run: by then it has looked for its options. Returns whether it came so
+/// far, or why not.
+pub(super) fn rehearse<T>(workload: impl FnOnce() -> Result<T, Refused>) -> Result<(), Refused> {
+    REHEARSES.set(true);
+    let outcome = workload();
+    match (REHEARSES.replace(false), outcome) {
+        (true, Err(why)) => Err(why),
+        _ => Ok(()),
+    }
+}
 
 struct Stage<'a, S, F> {
     kernel: Result<Kernel<'a>, Refused>,
@@ -67,6 +83,9 @@ pub(crate) fn run<'a, S>(
         let key = &machine.key;
         return Err(Refused(format!("{cpus} CPUs; machine `{key}` has {limit}")));
     }
+    if REHEARSES.replace(false) {
+        return Err(Refused("a rehearsal".to_owned()));
+    }
     let options = Options { cpus, seed, limit: LIMIT, timeline };
     let (stage, report) = timed::simulate(&machine.model, arena, options, || {
         let kernel = Kernel::new(Place { arena, machine, cpus }, strategy);
@@ -76,7 +95,13 @@ pub(crate) fn run<'a, S>(
         }
         Stage { kernel, state, program }
     })
-    .map_err(Refused::because)?;
+    .map_err(|failure| match failure {
+        // Whatever is run, no strategy may do that.
+        Failure::Stale { .. } => {
+            Refused(format!("strategy `{strategy}`: {}", failure.to_string().trim_end()))
+        }
+        other => Refused::because(other),
+    })?;
     let _ = stage.kernel?;
     let state = stage.state.into_inner();
     Ok((state.expect("there is a state where there is a kernel"), report))

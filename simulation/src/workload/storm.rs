@@ -31,6 +31,9 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     let cpus = setup.cpus.or(setup.x.map(|x| x as usize));
     let cpus = cpus.unwrap_or(setup.machine.model.topology.cpus());
     let operations = setup.option_or("operations", OPERATIONS);
+    if operations < 1.0 {
+        return Err(Refused(format!("`operations` is {operations}, and has to be 1 or more")));
+    }
     let kernels = setup.option_or("kernel", 0.0) > 0.0;
     let senders = (setup.option_or("senders", cpus as f64) as usize).clamp(1, cpus.max(1));
     // What a CPU computes between two operations.

@@ -53,7 +53,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         let key = &setup.machine.key;
         return Err(Refused(format!("machine `{key}` has no TLBI: it is no Arm machine")));
     }
-    let slots = setup.x.or_else(|| setup.options.get("slots").copied()).ok_or_else(|| {
+    let slots = setup.x.or_else(|| setup.option("slots").ok()).ok_or_else(|| {
         Refused("the workload needs the number of slots, as `x` or as an option `slots`".to_owned())
     })? as u64;
     let broadcast = setup.option_or("broadcast", 0.0) != 0.0;

@@ -6,6 +6,8 @@ mod linux;
 
 pub use linux::{FLUSH_ASK, INTERRUPT_HOLD, SWITCH_LOOK};
 
+pub(super) use linux::BROADCAST;
+
 use super::Entry;
 
 /// All of them.

@@ -167,6 +167,9 @@ impl<'r> Reader<'r> {
 
     fn term(&mut self) -> Result<(Expression, bool), String> {
         let word = self.word().ok_or("ends where a number is needed")?;
+        if word == "-" {
+            return Err("has a number below 0; all are 0 or more".to_owned());
+        }
         if word == "(" {
             let inner = self.sum()?;
             return self.close().map(|()| inner);

@@ -13,13 +13,14 @@ mod thread;
 
 use core::cell::{Cell, RefCell};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::Path,
+    rc::Rc,
     sync::{Mutex, PoisonError},
 };
 
 use lookaside_machine::timed::{Arena, Price, Ps};
-use lookaside_terminal::Refused;
+use lookaside_terminal::{Refused, names};
 
 use self::{
     expression::{Expression, Reader, Values},
@@ -30,7 +31,7 @@ use super::{
     Metric, Outcome, Setup,
     stage::{self, NS, START},
 };
-use crate::data::{Files, Isa, Machine, Program, Ranges, Words};
+use crate::data::{Files, Isa, Machine, Parameter, Program, Ranges, Words};
 
 /// A workload of a file, ready to be run.
 #[derive(Clone, Debug)]
@@ -57,6 +58,7 @@ struct Space {
     private: bool,
     /// How many aligned pages a fault of reading maps.
     around: u64,
+    line: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -77,6 +79,11 @@ struct Group {
 pub fn is_path(name: &str) -> bool {
     name.ends_with(".toml")
 }
+
+/// Metrics that every workload has, which no counter and no timer may be called.
+const METRICS: [&str; 4] = ["elapsed", "interrupted", "flushing", "interrupts"];
+/// The largest address space, in pages.
+const MOST_PAGES: f64 = 1e9;
 
 /// A text that lives as long as the program: names of metrics.
 fn intern(text: &str) -> &'static str {
@@ -119,11 +126,19 @@ impl Workload {
             let Words { text, line } = words;
             expression.map_err(|why| Refused(format!("{}:{line}: `{text}` {why}", program.file)))
         };
+        let names: Vec<&str> = program.spaces.iter().map(|space| space.name.as_str()).collect();
+        if let Some(name) = names::repeated(&names) {
+            let line = program.spaces.iter().rev().find(|space| space.name == name);
+            let line = line.map_or(1, |space| space.line);
+            let why = format!("there are two spaces `{name}`; give each a name of its own");
+            return Err(Refused(format!("{}:{line}: {why}", program.file)));
+        }
         let mut spaces = Vec::new();
         for space in &program.spaces {
             let (pages, mapped) = (number(&space.pages)?, number(&space.mapped)?);
             let (each, private, around) = (space.each, space.private, u64::from(space.around));
-            spaces.push(Space { pages, mapped, each, private, around });
+            let line = space.line;
+            spaces.push(Space { pages, mapped, each, private, around, line });
         }
         let (isolation, sleeps) = (number(&program.isolation)?, number(&program.sleeps)?);
         let mut counted = Vec::new();
@@ -201,6 +216,15 @@ impl Workload {
         let most = setup.machine.model.topology.cpus();
         let cpus = setup.cpus.or(setup.x.map(|x| x as usize));
         let cpus = cpus.or(self.program.cpus.map(|cpus| cpus as usize)).unwrap_or(most);
+        for parameter in &self.program.parameters {
+            let whole = !parameter.is_time && parameter.value.fract() == 0.0;
+            let given = setup.options.get(&parameter.name).copied();
+            if let Some(value) = given.filter(|value| whole && value.fract() != 0.0) {
+                let Parameter { name, line, .. } = parameter;
+                let why = format!("`{name}` is {value}, and is a whole number in the file");
+                return Err(Refused(format!("{}:{line}: {why}", self.program.file)));
+            }
+        }
         if cpus == 0 || cpus > most {
             let (file, key) = (&self.program.file, &setup.machine.key);
             let why = format!("{file}: {cpus} CPUs, and machine `{key}` has {most}");
@@ -216,13 +240,20 @@ impl Workload {
         let arena = Arena::new((1 << 25) + cpus * (1 << 14) + cpus * cpus * 64);
         let place = &arena;
         let end = self.program.time.map(|time| START + (time * NS as f64) as Ps);
+        let spinning = Spinning::default();
         let (state, report) = stage::run(
             setup,
             place,
             cpus,
-            |kernel| State::new(self, kernel, place, plan, &numbers, cpus, isolated, wake, end),
+            |kernel| {
+                let mut state =
+                    State::new(self, kernel, place, plan, &numbers, cpus, isolated, wake, end);
+                state.spinning = Rc::clone(&spinning);
+                state
+            },
             |kernel, state, cpu| state.run_cpu(kernel, cpu),
-        )?;
+        )
+        .map_err(|why| self.spins(&spinning, why))?;
         if let Some(why) = state.error.take() {
             return Err(Refused(format!("{}:{why}", self.program.file)));
         }
@@ -251,6 +282,23 @@ impl Workload {
         let time = all as f64 / report.cpus.len() as f64 / 1e12;
         metrics.push(metric("interrupts", "1/s", report.counters().taken as f64 / time));
         Ok(Outcome { metrics, report })
+    }
+
+    /// A failure of the machine, which is that threads spin for ever if there are any that spin.
+    fn spins(&self, spinning: &Spinning, why: Refused) -> Refused {
+        let lines: BTreeSet<_> = spinning.borrow().values().copied().collect();
+        let Some(&(line, _)) = lines.first().filter(|_| why.0.starts_with("no CPU can go on"))
+        else {
+            return why;
+        };
+        let all: Vec<String> = lines
+            .iter()
+            .map(|(line, group)| format!("`{}` in line {line}", self.groups[*group].name))
+            .collect();
+        let (file, list) = (&self.program.file, all.join(", "));
+        Refused(format!(
+            "{file}:{line}: a deadlock: threads spin: {list}; nobody is left who leaves the lock"
+        ))
     }
 
     /// The machine with the paths that are assumed, and what each way into the kernel and back takes besides with
@@ -299,7 +347,17 @@ impl Workload {
             let at = |why: String| Refused(format!("{}:{}: {why}", self.program.file, group.line));
             let count = group.count.value(values);
             if !(0.0..=1e6).contains(&count) {
-                return Err(at(format!("`{}` has {count} threads", group.name)));
+                let why = "and has to be from 0 to a million";
+                return Err(at(format!("the `count` of `{}` is {count}, {why}", group.name)));
+            }
+            let space = &self.spaces[group.space];
+            for (what, pages) in [("pages", &space.pages), ("mapped", &space.mapped)] {
+                let pages = pages.value(Values { threads: count as usize, ..values });
+                if !(0.0..=MOST_PAGES).contains(&pages) {
+                    let (file, line) = (&self.program.file, space.line);
+                    let why = format!("`{what}` is {pages}, and has to be from 0 to {MOST_PAGES}");
+                    return Err(Refused(format!("{file}:{line}: {why}")));
+                }
             }
             for me in 0..count as usize {
                 let here = Values { me, threads: count as usize, ..values };
@@ -313,7 +371,11 @@ impl Workload {
             }
         }
         match plan.is_empty() {
-            true => Err(Refused(format!("{}: it has no thread", self.program.file))),
+            true => {
+                let (file, line) = (&self.program.file, self.groups[0].line);
+                let why = "it has no thread: every `count` is 0";
+                Err(Refused(format!("{file}:{line}: {why}")))
+            }
             false => Ok(plan),
         }
     }
@@ -349,6 +411,8 @@ fn paths(groups: &[Group]) -> Vec<&'static str> {
     all.into_iter().collect()
 }
 
+/// The lines in which CPUs spin at a lock, with the group of the thread. It is left where the run fails.
+type Spinning = Rc<RefCell<BTreeMap<usize, (usize, usize)>>>;
 /// A number that several CPUs change, on the host.
 type Count = Cell<u64>;
 /// A list that several CPUs change, on the host.

@@ -7,7 +7,7 @@ use lookaside::platform::{Ordering, Word as _};
 use lookaside_machine::timed::{self, Arena, Distance, Lock, Price, Ps, Word};
 
 use super::{
-    Count, List, Workload,
+    Count, List, Spinning, Workload,
     expression::Values,
     price_of,
     thread::{Next, Thread},
@@ -99,6 +99,8 @@ pub(super) struct State<'a> {
     /// What went wrong, with the line.
     pub(super) error: RefCell<Option<String>>,
     end: Option<Ps>,
+    /// Where threads spin.
+    pub(super) spinning: Spinning,
     /// When the last thread that has an end came to it.
     pub(super) last: Cell<Ps>,
 }
@@ -189,6 +191,7 @@ impl<'a> State<'a> {
             over: Cell::new(false),
             error: RefCell::new(None),
             end,
+            spinning: Spinning::default(),
             last: Cell::new(0),
         }
     }

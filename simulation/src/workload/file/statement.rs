@@ -2,7 +2,10 @@
 
 use lookaside_terminal::{Refused, names};
 
-use super::expression::{Expression, Reader};
+use super::{
+    METRICS,
+    expression::{Expression, Reader},
+};
 use crate::data::{Program, Words};
 
 /// A statement and its line.
@@ -131,6 +134,7 @@ pub(super) fn statements(
         declared.read.append(&mut reader.read);
         all.push(Statement { act, line });
     }
+    check_timers(program, &all, declared)?;
     match open.pop() {
         None if all.is_empty() => {
             let Words { line, .. } = words;
@@ -142,6 +146,18 @@ pub(super) fn statements(
             Err(Refused(format!("{}:{line}: lacks its `done`", program.file)))
         }
     }
+}
+
+/// Refuses a timer that begins and never ends.
+fn check_timers(program: &Program, all: &[Statement], declared: &Declared) -> Result<(), Refused> {
+    for one in all {
+        let Act::Begin(timer) = one.act else { continue };
+        if !all.iter().any(|other| other.act == Act::End(timer)) {
+            let (file, line, name) = (&program.file, one.line, &declared.timers[timer]);
+            return Err(Refused(format!("{file}:{line}: `begin {name}` lacks its `end {name}`")));
+        }
+    }
+    Ok(())
 }
 
 fn act(
@@ -200,9 +216,9 @@ fn act(
         }
         "yield" => Act::Yield,
         "migrate" => Act::Migrate(reader.number()?),
-        "count" => Act::Count(named(reader, &mut declared.counters)?),
-        "begin" => Act::Begin(named(reader, &mut declared.timers)?),
-        "end" => Act::End(named(reader, &mut declared.timers)?),
+        "count" => Act::Count(named(reader, &mut declared.counters, &declared.timers)?),
+        "begin" => Act::Begin(named(reader, &mut declared.timers, &declared.counters)?),
+        "end" => Act::End(named(reader, &mut declared.timers, &declared.counters)?),
         "repeat" => Act::Repeat(Some(reader.number()?), 0),
         "forever" if program.time.is_none() => {
             return Err("needs `time` at the head of the file: how long it goes on".to_owned());
@@ -249,9 +265,16 @@ fn among(
     })
 }
 
-/// A name that is declared by its use.
-fn named(reader: &mut Reader<'_>, known: &mut Vec<String>) -> Result<usize, String> {
+/// A name of a metric that is declared by its use.
+fn named(
+    reader: &mut Reader<'_>,
+    known: &mut Vec<String>,
+    others: &[String],
+) -> Result<usize, String> {
     let name = reader.word().ok_or("needs a name")?;
+    if METRICS.contains(&name.as_str()) || others.contains(&name) {
+        return Err(format!("names `{name}`, which is another metric already; take another name"));
+    }
     Ok(known.iter().position(|one| *one == name).unwrap_or_else(|| {
         known.push(name);
         known.len() - 1

@@ -307,3 +307,55 @@ fn unknown_paths_and_words_are_said() {
     assert!(body("flush 60 5").starts_with("w.toml:12: pages 60 to 65"));
     assert!(refused(&one("sleeps = 3 parsec", "call")).starts_with("w.toml:2:"));
 }
+
+#[test]
+fn loops_that_do_not_end_are_refused_with_their_line() {
+    let time = "time = \"1 ms\"";
+    for program in ["forever\ndone", "forever\nbegin a\nend a\ndone"] {
+        let why = refused(&one(time, program));
+        assert!(why.starts_with("w.toml:1"), "{why}");
+        assert!(why.contains("no time") && why.contains("work 1 us"), "{why}");
+    }
+    for (head, inner) in [("", ""), (time, "touch 0 1\nunmap 0 1\n")] {
+        let why = refused(&one(head, &format!("repeat 999999999999\n{inner}done")));
+        assert!(why.contains("999999999999 rounds") && why.contains("`forever`"), "{why}");
+    }
+    let why = refused(&one("", "repeat 100000\nrepeat 100000\nwork 1 us\ndone\ndone"));
+    assert!(why.contains("w.toml:13: 10000000000 rounds"), "{why}");
+}
+
+#[test]
+fn threads_that_spin_for_ever_are_named_with_their_lines() {
+    let of = |program: &str| refused(&one("locks = [\"a\", \"b\"]", program));
+    let why = of("spin a\nspin a\nleave a\nleave a");
+    assert!(why.starts_with("w.toml:13: ") && why.contains("would wait for itself"), "{why}");
+    assert!(of("leave a").contains("it does not have this lock"));
+    let text = one("locks = [\"a\", \"b\"]", "spin a\nwork 9 us\nspin b\nleave b\nleave a");
+    let other = "[[threads]]\nname = \"other\"\nspace = \"app\"\ncpu = 1\n\
+                 program = \"\"\"\nspin b\nwork 9 us\nspin a\nleave a\nleave b\n\"\"\"\n";
+    let why = refused(&(text.replace("\"cpus\"", "1") + other));
+    assert!(
+        why.starts_with("w.toml:14: a deadlock: threads spin: `all` in line 14, `other`"),
+        "{why}"
+    );
+}
+
+#[test]
+fn what_would_be_lost_or_taken_for_another_is_refused() {
+    let good = one("", "work 1 us");
+    assert!(run(2, &good).is_ok());
+    let two = good.replace("[[threads]]", "[[space]]\nname = \"app\"\npages = 1\n[[threads]]");
+    for (text, words) in [
+        (two, "w.toml:8: there are two spaces `app`"),
+        (one("", "count elapsed"), "names `elapsed`, which is another metric"),
+        (one("", "count a\nbegin a\nend a"), "names `a`, which is another metric"),
+        (one("", "begin x\nwork 1 us"), "`begin x` lacks its `end x`"),
+        (good.replace("pages = 64", "pages = 100000000000"), "`pages` is 100000000000"),
+        (one("time = 2", "work 1 us"), "`time` is 2 without a unit; write it as \"2 us\""),
+        (good.replace("\"cpus\"", "-2"), "`-2` has a number below 0; all are 0 or more"),
+        (good.replace("\"cpus\"", "0"), "w.toml:8: it has no thread"),
+    ] {
+        let why = refused(&text);
+        assert!(why.starts_with("w.toml:") && why.contains(words), "{why}");
+    }
+}

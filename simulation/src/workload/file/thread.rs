@@ -47,9 +47,18 @@ pub(super) struct Thread {
     began: Vec<Option<Ps>>,
     /// How many locks it has that others spin at.
     pub(super) spins: usize,
+    /// Which they are.
+    held: Vec<usize>,
     /// The line in which it waits.
     pub(super) waits_in: Option<usize>,
+    /// When its time passed last, and how many statements it has executed since.
+    still: (Ps, u64),
 }
+
+/// So many statements that take no time are an endless loop.
+const STILL: u64 = 1_000_000;
+/// So many rounds of a loop, with the rounds of those around it, are a mistake: they take hours.
+const ROUNDS: u64 = 10_000_000;
 
 impl Thread {
     pub(super) fn new(id: usize, group: usize, place: [usize; 2], process: Process) -> Self {
@@ -63,7 +72,9 @@ impl Thread {
             loops: Vec::new(),
             began: Vec::new(),
             spins: 0,
+            held: Vec::new(),
             waits_in: None,
+            still: (0, 0),
         }
     }
 
@@ -83,7 +94,9 @@ impl Thread {
         };
         self.next += 1;
         self.waits_in = None;
-        match self.act(&statement.act, state, kernel) {
+        let line = statement.line;
+        let acted = self.act(&statement.act, line, state, kernel);
+        match acted.and_then(|next| self.must_take_time().map(|()| next)) {
             Ok(next) => {
                 if matches!(next, Next::Waits) {
                     self.waits_in = Some(statement.line);
@@ -154,7 +167,25 @@ impl Thread {
         Ok(Next::Go)
     }
 
-    fn act(&mut self, act: &Act, state: &State<'_>, kernel: &Kernel<'_>) -> Result<Next, String> {
+    /// Refuses a loop in which nothing takes time: it would go on for ever.
+    fn must_take_time(&mut self) -> Result<(), String> {
+        let now = timed::now();
+        self.still = if self.still.0 == now { (now, self.still.1 + 1) } else { (now, 0) };
+        match self.still.1 < STILL {
+            true => Ok(()),
+            false => Err(format!(
+                "{STILL} statements have taken no time: put something into the loop that takes some, such as `work 1 us`"
+            )),
+        }
+    }
+
+    fn act(
+        &mut self,
+        act: &Act,
+        line: usize,
+        state: &State<'_>,
+        kernel: &Kernel<'_>,
+    ) -> Result<Next, String> {
         match act {
             Act::Work(time) => {
                 let time = self.time(state, time)?;
@@ -218,11 +249,20 @@ impl Thread {
                 Self::post(state, kernel, &state.locks[*which], 1, Some(1))?;
             }
             Act::Spin(which) => {
+                if self.held.contains(which) {
+                    return Err("it has this lock already, and would wait for itself".to_owned());
+                }
+                let cpu = timed::cpu().index();
+                state.spinning.borrow_mut().insert(cpu, (line, self.group));
                 timed::during("locks", || state.locks[*which].spin.take());
+                state.spinning.borrow_mut().remove(&cpu);
                 self.spins += 1;
+                self.held.push(*which);
             }
             Act::Leave(which) => {
-                self.spins = self.spins.checked_sub(1).ok_or("it spins at no lock")?;
+                let held = self.held.iter().position(|held| held == which);
+                self.held.swap_remove(held.ok_or("it does not have this lock")?);
+                self.spins -= 1;
                 state.locks[*which].spin.leave();
             }
             Act::Wait(which) => return self.wait(state, kernel, &state.semaphores[*which]),
@@ -272,6 +312,14 @@ impl Thread {
             }
             Act::Repeat(count, end) => {
                 let rounds = count.as_ref().map(|count| self.number(state, count)).transpose()?;
+                let around = self.loops.iter().filter_map(|(_, _, rounds)| *rounds);
+                let all = around.chain(rounds).fold(1, u64::saturating_mul);
+                if rounds.is_some() && all > ROUNDS {
+                    return Err(format!(
+                        "{all} rounds, with those of the loops around it, are more than {ROUNDS}: take fewer, or \
+                         write `forever` and a `time` at the head of the file"
+                    ));
+                }
                 if rounds == Some(0) || (rounds.is_none() && state.is_over()) {
                     self.next = end + 1;
                 } else {

@@ -1,70 +1,98 @@
 //! Flushes by `INVLPGB`, on AMD CPUs of 2025.
 //!
 //! After R. van Riel, "x86/mm: enable broadcast TLB invalidation for multi-threaded processes" (v13,
-//! 23 Feb 2025). A space that four or more CPUs run gets a tag that is its own on every CPU; from then
-//! on its flushes are broadcast and waited for, and interrupt no CPU. All others are flushed by
-//! interrupts, as every space is without `INVLPGB`. The tag is given here at the first flush that
-//! finds four CPUs; there, at the first of every 32 timer ticks.
+//! 23 Feb 2025), as merged in Linux 6.15. A space that four or more CPUs run gets a tag that is its own on every
+//! CPU. From that store on each flush of it is broadcast, so that what a CPU caches under the tag is never stale. A
+//! CPU that runs the space under a tag of its own still has to be interrupted, and then loads the new one: while
+//! there are such CPUs, a flush is a broadcast and an interrupt (`finish_asid_transition`). After that no CPU is
+//! interrupted. All other spaces are flushed by interrupts, as every space is without `INVLPGB`. The tag is given
+//! here after the first flush that finds four CPUs; there, at the first of every 32 timer ticks.
 
 use lookaside::{
     Platform as _,
     arch::{Errata, Invalidation, Mmu, Scope, TableChange, Tag},
-    platform::{Ordering, Word as _},
+    platform::{CpuId, Ordering, Word as _},
 };
 use lookaside_machine::timed::KERNEL;
 
-use super::{Linux, cpu::SLOTS, patches::Patch, space::Mm};
+use super::{
+    Linux,
+    cpu::{Cpu, SLOTS, SWITCHING},
+    me,
+    patches::Patch,
+    request::Request,
+    space::Mm,
+};
 use crate::strategy::{Flush, flush_range};
 
 /// The number of CPUs that must run a space before it gets a tag on all of them.
 const ENOUGH: u32 = 4;
 /// The first tag that is one on all CPUs; those below are each CPU's own.
 pub(super) const FIRST: u64 = SLOTS as u64;
-/// In [`Mm::tag`]: every CPU that runs the space has loaded its tag, so that broadcasts reach its entries. Before
-/// that, the space is flushed by interrupts, which also go to lazy CPUs.
-const READY: u64 = 1 << 16;
+/// In [`Mm::tag`]: a CPU may still run the space under a tag of its own.
+const TRANSITION: u64 = 1 << 16;
 
 impl Linux<'_> {
-    /// The tag that a CPU loads a space under, if it is one on all CPUs.
+    /// The tag of a space, if it has one on all CPUs.
     pub(super) fn tag_on_all(&self, mm: &Mm<'_>) -> Option<u64> {
         if !self.has(Patch::Broadcast) {
             return None;
         }
-        let tag = mm.tag.0.load(Ordering::Acquire) & !READY;
+        let tag = mm.tag.0.load(Ordering::Acquire) & !TRANSITION;
         (tag != 0).then_some(tag)
     }
 
-    /// Whether every CPU that runs the space has loaded its one tag.
-    pub(super) fn is_on_all(&self, mm: &Mm<'_>) -> bool {
-        mm.tag.0.load(Ordering::Acquire) & READY != 0
-    }
-
-    /// Whether the space is being given a tag on all CPUs.
+    /// Whether a CPU may still run the space under a tag of its own though the space has one on all CPUs.
     pub(super) fn is_in_transition(&self, mm: &Mm<'_>) -> bool {
-        self.has(Patch::Broadcast) && self.tag_on_all(mm).is_some() && !self.is_on_all(mm)
+        self.has(Patch::Broadcast) && mm.tag.0.load(Ordering::Acquire) & TRANSITION != 0
     }
 
-    /// The tag by which broadcasts flush a space, if it has one or gets one now.
-    pub(super) fn tag_or_new(&self, mm: &Mm<'_>) -> Option<Tag> {
-        if !self.has(Patch::Broadcast) {
-            return None;
-        }
-        let tag = mm.tag.0.load(Ordering::Acquire);
-        if tag != 0 {
-            return (tag & READY != 0).then_some(Tag(tag as u16));
+    /// Whether this CPU is one of them.
+    pub(super) fn has_to_reload(&self, cpu: &Cpu, mm: &Mm<'_>) -> bool {
+        self.tag_on_all(mm).is_some() && !cpu.is_shared()
+    }
+
+    /// Gives a space a tag on all CPUs, if enough CPUs run it.
+    pub(super) fn consider_tag(&self, mm: &Mm<'_>) {
+        if !self.has(Patch::Broadcast) || mm.tag.0.load(Ordering::Acquire) != 0 {
+            return;
         }
         let new = self.next_tag.get();
         let properties = self.platform.mmu().properties();
         if new >= 1 << properties.tag_bits || !self.is_widely_run(mm) {
-            return None;
+            return;
         }
         self.next_tag.set(new + 1);
-        if mm.tag.0.compare_exchange(0, new, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            return None;
+        let _ = mm.tag.0.compare_exchange(0, new | TRANSITION, Ordering::SeqCst, Ordering::Relaxed);
+    }
+
+    /// Flushes a space that has a tag on all CPUs.
+    pub(super) fn flush_by_broadcast(
+        &self,
+        mm: &Mm<'_>,
+        tag: u64,
+        flush: &Flush,
+        request: &Request,
+    ) {
+        self.broadcast(Tag(tag as u16), flush);
+        if !self.is_in_transition(mm) {
+            return;
         }
-        self.reload_everywhere(mm);
-        mm.tag.0.store(new | READY, Ordering::Release);
-        Some(Tag(new as u16))
+        if mm.cpus.members().any(|cpu| self.is_behind(cpu, mm)) {
+            self.request(mm, request, flush.tables, true);
+        } else {
+            mm.tag.0.store(tag, Ordering::Release);
+        }
+    }
+
+    /// Whether a CPU runs a space under a tag of its own. Waits for a CPU that switches: it may switch to the space and
+    /// have looked for the tag before there was one.
+    fn is_behind(&self, cpu: CpuId, mm: &Mm<'_>) -> bool {
+        let state = &self.cpus[cpu.index()];
+        while cpu != me() && state.loaded.load(Ordering::Acquire) == SWITCHING {
+            self.platform.relax();
+        }
+        state.loaded.load(Ordering::Acquire) == mm.context && !state.is_seen_shared()
     }
 
     /// Whether enough CPUs run a space.
@@ -72,11 +100,11 @@ impl Linux<'_> {
         if mm.cpus.count() < ENOUGH {
             return false;
         }
-        let runs = |cpu: &&super::Cpu| cpu.loaded.load(Ordering::Relaxed) == mm.context;
+        let runs = |cpu: &&Cpu| cpu.loaded.load(Ordering::Relaxed) == mm.context;
         self.cpus.iter().filter(runs).take(ENOUGH as usize).count() == ENOUGH as usize
     }
 
-    pub(super) fn broadcast(&self, tag: Tag, flush: &Flush) {
+    fn broadcast(&self, tag: Tag, flush: &Flush) {
         let mmu = self.platform.mmu();
         if flush.everything || flush.tables {
             mmu.flush(Errata::NONE, Invalidation::Tag(tag), Scope::Broadcast);

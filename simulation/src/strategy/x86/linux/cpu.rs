@@ -72,6 +72,11 @@ impl Cpu {
         self.current.get() as usize == SLOTS
     }
 
+    /// The same, as other CPUs see it.
+    pub(super) fn is_seen_shared(&self) -> bool {
+        self.current.load(Ordering::Acquire) as usize == SLOTS
+    }
+
     /// The PCID that is loaded.
     pub(super) fn pcid(&self) -> u64 {
         if self.is_shared() { self.tag.get() } else { self.current.get() }

@@ -38,11 +38,12 @@ impl Linux<'_> {
         let generation =
             if has_generations { mm.generation.fetch_add(1, Ordering::SeqCst) + 1 } else { 0 };
         timed::reached();
-        if let Some(tag) = self.tag_or_new(mm) {
-            self.broadcast(tag, flush);
+        let request = Request::new(flush, generation, self.ceiling());
+        if let Some(tag) = self.tag_on_all(mm) {
+            self.flush_by_broadcast(mm, tag, flush, &request);
         } else {
-            let request = Request::new(flush, generation, self.ceiling());
             self.flush_by_interrupts(mm, &request, flush.tables);
+            self.consider_tag(mm);
         }
         count(1_u64.wrapping_neg());
     }
@@ -80,7 +81,7 @@ impl Linux<'_> {
 
     /// Sends a request to the CPUs that need it, performs it here meanwhile if `here`, and waits for the
     /// acknowledgements.
-    fn request(&self, mm: &Mm<'_>, request: &Request, tables: bool, here: bool) {
+    pub(super) fn request(&self, mm: &Mm<'_>, request: &Request, tables: bool, here: bool) {
         self.count(Reason::Send, request.pages());
         let trims = self.has(Patch::MaskKept) && mm.is_due();
         let all = tables || !self.has(Patch::LazySkipped) || self.is_in_transition(mm);
@@ -140,14 +141,6 @@ impl Linux<'_> {
         loaded.is_none_or(|loaded| trims || loaded == SWITCHING || loaded == mm.context)
     }
 
-    /// Has every CPU that runs a space load it again, under the tag that it has now.
-    pub(super) fn reload_everywhere(&self, mm: &Mm<'_>) {
-        let request = Request::reload(mm.context);
-        let called = self.send(mm.cpus.others(me()).collect(), |_| true, &request);
-        self.process_here(&request);
-        self.calls.wait(&self.platform, &called);
-    }
-
     /// Flushes kernel addresses on every CPU.
     pub(super) fn flush_kernel(&self, flush: &Flush) {
         if self.has(Patch::Broadcast) {
@@ -185,9 +178,12 @@ impl Linux<'_> {
             self.drop_space(cpu, mm);
             return Fate::Dropped;
         }
-        if request.is_reload() {
+        if self.has_to_reload(cpu, mm) {
             let generation = mm.generation.load(Ordering::SeqCst);
             self.load(cpu, mm, generation);
+        }
+        if self.has(Patch::Broadcast) && cpu.is_shared() {
+            // What is under this tag is flushed by broadcasts.
             return Fate::Flushed;
         }
         let pages = if self.has(Patch::Generations) {

@@ -42,6 +42,14 @@ impl<'a> Mask<'a> {
         self.0.iter().map(|word| word.load(Ordering::Relaxed).count_ones()).sum()
     }
 
+    /// All members.
+    pub(super) fn members(self) -> impl Iterator<Item = CpuId> {
+        self.0.iter().zip(0..).flat_map(|(word, group)| {
+            let mask = word.load(Ordering::SeqCst);
+            Targets { first: CpuId(group * BITS), mask }.iter().collect::<Vec<_>>()
+        })
+    }
+
     /// All members but one, in groups of one word each.
     pub(super) fn others(self, but: CpuId) -> impl Iterator<Item = Targets> {
         self.0.iter().zip(0..).filter_map(move |(word, group)| {

@@ -56,6 +56,9 @@ pub const SWITCH_LOOK: &str = "switch_look";
 /// its first request. In between it looks which CPUs are lazy.
 pub const FLUSH_ASK: &str = "flush_ask";
 
+/// The strategy of Linux on CPUs with `INVLPGB`.
+pub(crate) const BROADCAST: &str = "linux-invlpgb-2025";
+
 const fn entry(
     name: &'static str,
     about: &'static str,
@@ -120,7 +123,7 @@ pub(super) const STRATEGIES: &[Entry] = &[
         |place| build(place, Patches::GUEST),
     ),
     entry(
-        "linux-invlpgb-2025",
+        BROADCAST,
         "the same with INVLPGB (van Riel) for spaces that 4 or more CPUs run, interrupts for others",
         |place| build(place, Patches::BROADCAST),
     ),
@@ -159,9 +162,6 @@ struct Linux<'a> {
 
 fn build(place: Place<'_>, patches: Patches) -> Result<Box<dyn Strategy + '_>, Refused> {
     let Place { arena, machine, cpus } = place;
-    if patches.has(Patch::Broadcast) && !machine.features.invlpgb {
-        return Err(Refused(format!("machine `{}` has no INVLPGB", machine.key)));
-    }
     let has_pcids = patches.has(Patch::Pcids) && machine.features.tag_bits > 0;
     let mmu = if has_pcids { X86Cpu::mmu(machine) } else { X86Plain::mmu(machine) };
     let mmu = mmu.map_err(Refused::because)?;

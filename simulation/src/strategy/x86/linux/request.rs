@@ -13,8 +13,6 @@ use crate::strategy::Flush;
 const KERNEL_SPACE: u64 = 0;
 /// The value of `pages` for a full flush.
 const EVERYTHING: u64 = u64::MAX;
-/// The value of `pages` for loading the space again, under the tag that it has now.
-const RELOAD: u64 = u64::MAX - 1;
 
 /// A request as one CPU reads it.
 #[derive(Clone, Copy, Debug)]
@@ -36,23 +34,14 @@ impl Request {
         Self { space, generation, first: flush.first, pages }
     }
 
-    /// A request to load a space again.
-    pub(super) const fn reload(context: u64) -> Self {
-        Self { space: context, generation: 0, first: 0, pages: RELOAD }
-    }
-
     /// The context of the space; `None` for kernel addresses.
     pub(super) fn context(&self) -> Option<u64> {
         (self.space != KERNEL_SPACE).then_some(self.space)
     }
 
-    pub(super) const fn is_reload(&self) -> bool {
-        self.pages == RELOAD
-    }
-
     /// Whether it names pages.
     pub(super) const fn is_range(&self) -> bool {
-        self.pages < RELOAD
+        self.pages != EVERYTHING
     }
 
     /// How many pages it names, as Linux counts them.

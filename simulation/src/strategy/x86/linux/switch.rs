@@ -105,7 +105,10 @@ impl Linux<'_> {
     /// Goes on with the space that is loaded.
     fn resume(&self, cpu: &Cpu, mm: &Mm<'_>, was_lazy: bool) -> Option<bool> {
         if self.has(Patch::LazySkipped) {
-            if !was_lazy || cpu.is_shared() && self.is_on_all(mm) {
+            if self.has_to_reload(cpu, mm) {
+                return Some(self.load(cpu, mm, self.generation(mm)));
+            }
+            if !was_lazy || cpu.is_shared() {
                 return None;
             }
             // An initiator that skipped this CPU as lazy has raised the generation before it looked.

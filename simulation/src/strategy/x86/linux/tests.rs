@@ -74,3 +74,25 @@ fn two_thousand_cpus_are_not_refused() {
     let storm = run(&machine, "storm", "linux-ipi-2025", 2048, &options);
     assert!(storm.metric("operation_time").unwrap() > 0.0);
 }
+
+/// While a space is given its tag some CPUs run it under that tag and others under tags of their own. A flush that
+/// broadcasts only once all have it lets those of the first kind use what they cached meanwhile.
+#[test]
+fn no_cpu_keeps_a_translation_while_a_space_is_given_its_tag_on_all_cpus() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../workloads/munmap-all.toml");
+    for (machine, cpus) in [("genoa", 32), ("genoa", 40), ("genoa", 48), ("turin", 64)] {
+        let machine = Machine::named(machine).unwrap();
+        let options = BTreeMap::new();
+        let setup = Setup {
+            machine: &machine,
+            strategy: "linux-invlpgb-2025",
+            cpus: Some(cpus),
+            x: None,
+            options: &options,
+            seed: 1,
+            timeline: 0,
+        };
+        let outcome = workload::run(path, &setup).unwrap_or_else(|why| panic!("{cpus}: {why}"));
+        assert!(outcome.metric("unmap").unwrap() > 0.0);
+    }
+}
