@@ -219,6 +219,7 @@ struct lookaside_features {
 #define LOOKASIDE_USER_TABLES 0x20000u /* KPTI: user mode has tables of its own (user_root of lookaside_space_init) */
 #define LOOKASIDE_FLUSH_AT_EXIT 0x40000u /* with that: flush the user's PCID at the exit to user mode */
 #define LOOKASIDE_FIVE_LEVELS 0x80000u
+#define LOOKASIDE_NO_INVLPGB 0x200000u /* your walkers in software rely on IPIs: they have interrupts off, and no RCU frees tables */
 #define LOOKASIDE_GLOBAL_KERNEL 0x100000u /* every kernel entry has the G bit, and CR4.PGE is set on every CPU */
 
 /* How the machine is run. Zero what you do not need. */

@@ -39,7 +39,14 @@ pub(crate) fn check(cpus: usize) -> Result<Translations, Fault> {
     };
     // A space stays where it is while a CPU may run it.
     let mut scratch = Box::new(Scratch { cpus, spaces: [space(), space()] });
-    let report = conformance::check_translations(&tlb::this_cpu(), &*scratch)?;
+    let report = match conformance::check_translations(&tlb::this_cpu(), &*scratch) {
+        Ok(report) => report,
+        Err(fault) => {
+            // CPUs may still run a space of it.
+            core::mem::forget(scratch);
+            return Err(fault);
+        }
+    };
     for Space { space, memory, .. } in &mut scratch.spaces {
         let _ = tlb::this_cpu().release(space);
         memory.lock().end(space);

@@ -186,7 +186,8 @@ impl Memory {
             // Both ends are behind one lock, and the pages come to the new addresses after the flush.
             gather.move_away(pages(from.clone()), self);
         });
-        let moved = flushed.frames;
+        // Until it was cleared, hardware may have set flags in an entry that was read before.
+        let (moved, late) = (flushed.frames, flushed.flags);
         count::PAGES.add(moved.len());
         for (start, area) in self.areas.remove(&from) {
             self.areas.insert(
@@ -195,7 +196,7 @@ impl Memory {
             );
         }
         for taken in moved {
-            let flags = arch::flags(taken.entry);
+            let flags = arch::flags(taken.entry) | late;
             let first = taken.address - from.start + to.start;
             for (page, frame) in taken.frames().enumerate() {
                 let entry = arch::page(frame.into_address(), 0, arch::protection(taken.entry));

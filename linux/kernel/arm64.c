@@ -42,6 +42,8 @@ void cpu_do_switch_mm(phys_addr_t root, struct mm_struct *mm)
 		lookaside_mm_park();
 		stock_cpu_do_switch_mm(root, mm);
 	} else {
+		/* The register has another root than the library knows of: after suspend it is the reserved one. */
+		lookaside_mm_park();
 		check_and_switch_context(mm);
 	}
 }

@@ -266,4 +266,7 @@ void lookaside_arch_boot(struct lookaside_boot *boot)
 		boot->flags |= LOOKASIDE_USER_TABLES;
 	if (pgtable_l5_enabled())
 		boot->flags |= LOOKASIDE_FIVE_LEVELS;
+	/* Without RCU, only the IPI of a flush waits for walkers in software, which have interrupts off. */
+	if (!IS_ENABLED(CONFIG_MMU_GATHER_RCU_TABLE_FREE))
+		boot->flags |= LOOKASIDE_NO_INVLPGB;
 }

@@ -39,6 +39,8 @@ const FLUSH_AT_EXIT: u32 = 0x4_0000;
 const FIVE_LEVELS: u32 = 0x8_0000;
 /// `LOOKASIDE_GLOBAL_KERNEL`.
 const GLOBAL_KERNEL: u32 = 0x10_0000;
+/// `LOOKASIDE_NO_INVLPGB`.
+const NO_INVLPGB: u32 = 0x20_0000;
 
 /// The hardware.
 pub(super) type Mmu = X86<Native>;
@@ -55,7 +57,7 @@ impl Features {
 }
 
 pub(super) fn mmu(boot: &Boot) -> Result<Mmu, Refused> {
-    let known = NO_PCID | USER_TABLES | FLUSH_AT_EXIT | FIVE_LEVELS | GLOBAL_KERNEL;
+    let known = NO_PCID | USER_TABLES | FLUSH_AT_EXIT | FIVE_LEVELS | GLOBAL_KERNEL | NO_INVLPGB;
     let has = |flag| boot.flags & flag != 0;
     if boot.flags & !known != 0 || has(FLUSH_AT_EXIT) && !has(USER_TABLES) {
         return Err(Refused::Argument);
@@ -63,8 +65,7 @@ pub(super) fn mmu(boot: &Boot) -> Result<Mmu, Refused> {
     let flush = if has(FLUSH_AT_EXIT) { UserFlush::AtExit } else { UserFlush::OnLoad };
     let config = Config {
         pcids: if has(NO_PCID) { Use::Never } else { Use::WherePresent },
-        // For kernel addresses: PCIDs are each CPU's own.
-        invlpgb: Use::WherePresent,
+        invlpgb: if has(NO_INVLPGB) { Use::Never } else { Use::WherePresent },
         tables: if has(USER_TABLES) { Tables::Separate(flush) } else { Tables::One },
         levels: if has(FIVE_LEVELS) { Levels::Five } else { Levels::Four },
         reserved_root: boot.reserved_root,
