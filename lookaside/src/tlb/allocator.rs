@@ -207,7 +207,7 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     fn flush_all_spaces(this_cpu: &AllocatorCpu<'_, P, In>);
 
     /// Removes the entries of `ranges` on every CPU, by broadcast. Called only with [`Self::has_global_tags`]. A
-    /// broadcast with [`Wait::Later`] is completed by [`Mmu::complete_broadcast`] on the same CPU.
+    /// broadcast with [`Wait::Later`] is completed by [`crate::arch::Mmu::complete_broadcast`] on the same CPU.
     fn flush_broadcast(
         this_cpu: &AllocatorCpu<'_, P, In>,
         context: u64,
