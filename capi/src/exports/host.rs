@@ -2,14 +2,14 @@
 
 use lookaside::{
     Error,
-    arch::{
-        Tag,
-        riscv64::{Extensions, Instructions, Riscv},
-    },
+    arch::riscv64::{Extensions, Instructions, Riscv},
 };
 
 use super::riscv;
-pub(super) use super::riscv::{Boot, Features};
+pub(super) use super::riscv::{
+    Boot, Features, asid, has_user_tables, prefers_broadcasts, set_up_cpu, trampoline_fences,
+    user_asid,
+};
 use crate::error::Refused;
 
 /// `LOOKASIDE_ARCH_HOST`.
@@ -74,26 +74,4 @@ pub(super) type Mmu = Riscv<Hart>;
 
 pub(super) fn mmu(boot: &Boot) -> Result<Mmu, Refused> {
     riscv::mmu(Hart, boot, Extensions::SVNAPOT, false)
-}
-
-pub(super) const fn prefers_broadcasts(_: &Boot) -> bool {
-    false
-}
-
-pub(super) const fn set_up_cpu(_: &Mmu) {}
-
-pub(super) fn trampoline_fences(mmu: &Mmu) -> bool {
-    mmu.trampoline_fences()
-}
-
-pub(super) const fn has_user_tables(_: &Mmu) -> bool {
-    false
-}
-
-pub(super) const fn asid(_: &Mmu, tag: Tag) -> u16 {
-    tag.0
-}
-
-pub(super) const fn user_asid(_: &Mmu, tag: Tag) -> u16 {
-    tag.0
 }

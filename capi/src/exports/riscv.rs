@@ -3,7 +3,7 @@
 use lookaside::{
     Error,
     arch::{
-        Root,
+        Root, Tag,
         riscv64::{self, Config, Extensions, Identity, Instructions, Mode, Remote, Riscv, Tables},
     },
 };
@@ -91,4 +91,26 @@ pub(super) fn mmu<I: Instructions>(
         remote: has(SBI_FENCES, Remote::Sbi, Remote::Interrupts),
     };
     Riscv::new(instructions, &features, config).map_err(|error: Error| error.into())
+}
+
+pub(super) const fn prefers_broadcasts(_: &Boot) -> bool {
+    false
+}
+
+pub(super) const fn set_up_cpu<I: Instructions>(_: &Riscv<I>) {}
+
+pub(super) fn trampoline_fences<I: Instructions>(mmu: &Riscv<I>) -> bool {
+    mmu.trampoline_fences()
+}
+
+pub(super) const fn has_user_tables<I: Instructions>(_: &Riscv<I>) -> bool {
+    false
+}
+
+pub(super) const fn asid<I: Instructions>(_: &Riscv<I>, tag: Tag) -> u16 {
+    tag.0
+}
+
+pub(super) const fn user_asid<I: Instructions>(_: &Riscv<I>, tag: Tag) -> u16 {
+    tag.0
 }

@@ -158,8 +158,8 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         _ if timeline.moments() > 0 => None,
         0 => None,
         _ => {
-            let asked = Asked { arguments, strategies: &strategies, book: &book };
-            match answer(&asked, machine, &assumed, &run, machines as usize) {
+            let comparison = Comparison { arguments, strategies: &strategies, book: &book };
+            match answer(&comparison, machine, &assumed, &run, machines as usize) {
                 Ok(answer) => Some(answer),
                 Err(why) => {
                     failed.push((&strategies[0], why));
@@ -228,8 +228,8 @@ struct Shown {
     left_out: Option<u64>,
 }
 
-/// What plausible machines are asked.
-struct Asked<'a> {
+/// What is compared on plausible machines.
+struct Comparison<'a> {
     arguments: &'a Arguments,
     /// The strategies that ran.
     strategies: &'a [String],
@@ -238,7 +238,7 @@ struct Asked<'a> {
 
 /// Asks plausible machines.
 fn answer(
-    &Asked { arguments, strategies, book }: &Asked<'_>,
+    &Comparison { arguments, strategies, book }: &Comparison<'_>,
     machine: &Machine,
     assumed: &[&str],
     run: &(dyn Fn(&String, u64) -> Run + Sync),

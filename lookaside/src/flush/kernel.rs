@@ -128,7 +128,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// dropped too.
     fn wait_for_all_online(&self, shootdown: &mut Shootdown<'t, P, T>) -> (u32, u64) {
         let queue = self.queue();
-        let dropped = if shootdown.is_on_ring() { queue.dropped_requests() } else { 0 };
+        let dropped = if shootdown.is_on_ring() { queue.take_dropped_requests() } else { 0 };
         let waited = shootdown.wait(self);
         (0..dropped).for_each(|_| queue.end_request());
         waited

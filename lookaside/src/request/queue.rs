@@ -236,7 +236,7 @@ impl<W: Word> RequestQueue<W> {
     }
 
     /// As whoever drops a flush on the broadcast ring, which not all targets have acknowledged. The request is kept until
-    /// they have acknowledged the next one on the ring ([`Self::dropped_requests`]).
+    /// they have acknowledged the next one on the ring ([`Self::take_dropped_requests`]).
     pub(crate) fn drop_request(&self) {
         self.request.dropped.fetch_add(1, Ordering::Relaxed); // Relaxed: a number, and no more follows from it.
     }
@@ -248,7 +248,7 @@ impl<W: Word> RequestQueue<W> {
 
     /// As an initiator: how many requests on the broadcast ring were dropped. When all targets have acknowledged a later
     /// one, [`Self::end_request`] is called for each of them.
-    pub(crate) fn dropped_requests(&self) -> u64 {
+    pub(crate) fn take_dropped_requests(&self) -> u64 {
         self.request.dropped.swap(0, Ordering::Relaxed) // Relaxed: as in `drop_request`.
     }
 
