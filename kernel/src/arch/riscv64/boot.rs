@@ -1,6 +1,10 @@
 //! How each hart comes into the kernel.
 
-use core::{arch::naked_asm, mem::offset_of};
+use core::{
+    arch::naked_asm,
+    mem::{offset_of, size_of},
+    sync::atomic::AtomicU32,
+};
 
 use super::{
     harts::{self, LOCALS, Local},
@@ -8,7 +12,7 @@ use super::{
     time, trap,
     tree::Tree,
 };
-use crate::arch::Machine;
+use crate::arch::{MAX_CPUS, Machine};
 
 /// `satp.MODE`, in its place.
 const SV39: u64 = 8 << 60;
@@ -17,21 +21,50 @@ const SV39: u64 = 8 << 60;
 /// may be executed.
 const OFF: u64 = 1 << 1 | 0b11 << 9 | 0b11 << 13 | 1 << 18 | 1 << 19;
 
-/// Where the firmware enters, on any one hart: `a0` is its number, `a1` the device tree. Translation
-/// and interrupts are off.
+/// How many harts have entered.
+static ENTERED: AtomicU32 = AtomicU32::new(0);
+
+/// Where the firmware enters: first on any one hart, then on those that [`harts::start_others`] starts.
+/// `a0` is the hart's number, `a1` the device tree on the first. Translation and interrupts are off.
+///
+/// All enter here because OpenSBI before 1.3 may start a hart at the address of the boot, whichever it was
+/// told: it marks the hart as started before it stores the address (mended by its commit e8e9ed37, "Set the
+/// state of a hart to START_PENDING after the hart is ready"). So each finds by its number what is its own.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text.start")]
-unsafe extern "C" fn _start() -> ! {
-    naked_asm!("la tp, {locals}", "la t1, {first}", "j {enter}",
-        locals = sym LOCALS, first = sym first, enter = sym enter)
-}
-
-/// Where it enters on the harts that [`harts::start_others`] starts: `a1` is what is the CPU's own.
-#[unsafe(naked)]
-pub(super) unsafe extern "C" fn start_other() -> ! {
-    naked_asm!("mv tp, a1", "la t1, {other}", "j {enter}",
-        other = sym other, enter = sym enter)
+pub(super) unsafe extern "C" fn _start() -> ! {
+    naked_asm!(
+        "la tp, {locals}",
+        "la t1, {first}",
+        "la t0, {entered}",
+        "li t2, 1",
+        // The assembler of a naked function knows the base instructions only.
+        ".option push",
+        ".option arch, +a",
+        "amoadd.w t2, t2, (t0)",
+        ".option pop",
+        "beqz t2, 4f",
+        "la t1, {other}",
+        "li t0, {size}",
+        "li t2, {cpus}",
+        "2:",
+        "ld t3, {hart}(tp)",
+        "beq t3, a0, 4f",
+        "add tp, tp, t0",
+        "addi t2, t2, -1",
+        "bnez t2, 2b",
+        // No CPU of the kernel.
+        "csrw sie, zero",
+        "3:",
+        "wfi",
+        "j 3b",
+        "4:",
+        "j {enter}",
+        locals = sym LOCALS, first = sym first, other = sym other, entered = sym ENTERED,
+        enter = sym enter, size = const size_of::<Local>(), cpus = const MAX_CPUS,
+        hart = const offset_of!(Local, hart_id),
+    )
 }
 
 /// Sets up what the kernel relies on, and goes on at `t1`. `tp` is set; `a0` and `a1` are kept.

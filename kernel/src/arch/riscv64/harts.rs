@@ -15,16 +15,20 @@ use crate::{
     println,
 };
 
+/// No hart has this number.
+const NO_HART: u64 = u64::MAX;
 /// How long a hart may take to come up.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// What is one CPU's own. In the kernel its `tp` points here; code in assembler uses the first two.
+/// What is one CPU's own. In the kernel its `tp` points here; code in assembler uses the first three.
 #[repr(C, align(64))]
 pub(super) struct Local {
     /// Where a trap puts a register, to have one to work with.
     pub(super) scratch: AtomicU64,
     /// Where the stack of the next trap begins.
     pub(super) stack: AtomicPtr<u8>,
+    /// The hart's number, or [`NO_HART`]: for a hart that looks for what is its own.
+    pub(super) hart_id: AtomicU64,
     number: usize,
     hart: Once<Hart>,
     /// Whether it takes interrupts.
@@ -57,6 +61,7 @@ impl Local {
         Self {
             scratch: AtomicU64::new(0),
             stack: AtomicPtr::new(ptr::null_mut()),
+            hart_id: AtomicU64::new(NO_HART),
             number: 0,
             hart: Once::new(),
             up: AtomicBool::new(false),
@@ -84,6 +89,8 @@ pub(super) fn open(boot: u64, harts: impl Iterator<Item = Hart>) -> usize {
             count += 1;
         }
         if let Some(local) = LOCALS.get(cpu) {
+            // Relaxed: the firmware, which starts the others later, stands in between.
+            local.hart_id.store(hart.id, Ordering::Relaxed);
             local.hart.set(hart);
         }
     }
@@ -122,8 +129,8 @@ pub(crate) fn start_others(count: usize) {
     let others = &LOCALS[1..count.clamp(1, MAX_CPUS)];
     for local in others {
         let hart = local.hart.get().id;
-        let entry = boot::start_other as *const () as usize;
-        if let Err(code) = sbi::start_hart(hart, entry, ptr::from_ref(local).addr()) {
+        let entry = boot::_start as *const () as usize;
+        if let Err(code) = sbi::start_hart(hart, entry) {
             println!("CPU {}: the firmware does not start hart {hart}: {code}", local.number);
         }
     }

@@ -54,10 +54,10 @@ pub(super) fn set_timer(at: u64) -> Result<(), i64> {
     unsafe { call(Call { extension, function, arguments: [at, 0, 0, 0, 0] }) }
 }
 
-/// Starts a hart at a physical address, with its number and `argument` in its first two registers.
-pub(super) fn start_hart(hart: u64, entry: usize, argument: usize) -> Result<(), i64> {
+/// Starts a hart at a physical address, with its number in its first register.
+pub(super) fn start_hart(hart: u64, entry: usize) -> Result<(), i64> {
     let (extension, function) = HSM_START;
-    let arguments = [hart, entry as u64, argument as u64, 0, 0];
+    let arguments = [hart, entry as u64, 0, 0, 0];
     // SAFETY: `harts` passes code that sets a hart up, and what is that CPU's alone.
     unsafe { call(Call { extension, function, arguments }) }
 }
