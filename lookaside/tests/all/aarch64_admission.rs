@@ -1,8 +1,6 @@
 //! Which machines and which CPUs are refused.
 
-mod aarch64;
-
-use aarch64::*;
+use crate::aarch64::*;
 use lookaside::{
     Error,
     arch::{

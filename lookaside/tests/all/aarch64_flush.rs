@@ -1,9 +1,7 @@
 //! What a flush executes, instruction by instruction: every configuration against a sequence that is
 //! written out.
 
-mod aarch64;
-
-use aarch64::*;
+use crate::aarch64::*;
 use lookaside::{
     VaRange,
     arch::{

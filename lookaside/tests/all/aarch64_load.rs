@@ -1,9 +1,7 @@
 //! What a switch executes, instruction by instruction: every configuration against a sequence that
 //! is written out.
 
-mod aarch64;
-
-use aarch64::*;
+use crate::aarch64::*;
 use lookaside::arch::{
     Errata, Held, Invalidation, Mmu, Scope, SeparateRoots, Sharing, Tag,
     aarch64::{

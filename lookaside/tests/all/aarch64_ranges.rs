@@ -4,9 +4,7 @@
 //! `ASID << 48 | TG << 46 | SCALE << 44 | NUM << 39 | TTL << 37 | page`. With 4 KiB pages TG is 1, and
 //! TTL 7 by address is level 3.
 
-mod aarch64;
-
-use aarch64::*;
+use crate::aarch64::*;
 use lookaside::{
     VaRange,
     arch::{

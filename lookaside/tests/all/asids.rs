@@ -1,23 +1,21 @@
 //! The allocator that is chosen at run time: which one is chosen, what is refused, and that it does what the chosen one
 //! does by itself.
 
-mod support;
-
 use core::fmt::Debug;
 
+use crate::support::{
+    Fake, Op,
+    machine::{
+        Machine, Strategy, What, chosen, epochs_with, flush, pages, recent, space, switch, this_cpu,
+    },
+    on, words,
+};
 use lookaside::{
     AddressSpace, Cpu, Error, Gather, KernelGather, Tlb,
     arch::Root,
     flush::Batch,
     platform::{CpuId, MAX_CPUS},
     tags::{AsidScope, Asids, AsidsConfig, GlobalAsidsConfig, Switched},
-};
-use support::{
-    Fake, Op,
-    machine::{
-        Machine, Strategy, What, chosen, epochs_with, flush, pages, recent, space, switch, this_cpu,
-    },
-    on, words,
 };
 
 const GLOBAL: AsidScope = AsidScope::Global;

@@ -1,19 +1,17 @@
 //! Many spaces, one flush.
 
-mod support;
-
-use lookaside::{
-    AddressSpace, Error, Gather,
-    arch::Wait,
-    counts::Outcome,
-    flush::{Batch, Flushed},
-};
-use support::{
+use crate::support::{
     Fake, Op,
     machine::{
         Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch, this_cpu,
     },
     on, words,
+};
+use lookaside::{
+    AddressSpace, Error, Gather,
+    arch::Wait,
+    counts::Outcome,
+    flush::{Batch, Flushed},
 };
 
 const CPUS: usize = 200;

@@ -1,7 +1,13 @@
 //! Which of several sound ways a flush takes, and what is spared by it.
 
-mod support;
-
+use crate::support::{
+    COSTS, Fake, Moment, Op,
+    machine::{
+        ByRecent, Machine, Strategy, What, epochs, epochs_with, flush, park, recent, space, start,
+        switch, this_cpu,
+    },
+    on,
+};
 use lookaside::{
     AddressSpace, PerCpuAsids,
     arch::Held,
@@ -9,14 +15,6 @@ use lookaside::{
     counts::Outcome,
     platform::CpuId,
     tags::{GlobalAsidsConfig, Residency, Switched},
-};
-use support::{
-    COSTS, Fake, Moment, Op,
-    machine::{
-        ByRecent, Machine, Strategy, What, epochs, epochs_with, flush, park, recent, space, start,
-        switch, this_cpu,
-    },
-    on,
 };
 
 const CPUS: usize = 200;

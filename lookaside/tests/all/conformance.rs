@@ -1,15 +1,13 @@
 //! One call that tries a platform out: it passes a good one, and says what is wrong with others.
 
-mod support;
-
-use lookaside::{
-    conformance::*,
-    platform::{Costs, CpuId, OperationCosts},
-};
-use support::{
+use crate::support::{
     Answer, Fake, Op,
     machine::{Machine, Strategy, epochs, recent, this_cpu},
     on,
+};
+use lookaside::{
+    conformance::*,
+    platform::{Costs, CpuId, OperationCosts},
 };
 
 const CPUS: usize = 130;

@@ -1,11 +1,9 @@
 //! CONT-01, 02, 05, 09, 10: what is a block, when it is broken, and what that costs.
 
-#[path = "contig/hostile.rs"]
-mod hostile;
-
 use core::{ops::Range, sync::atomic::AtomicU64};
 
-use hostile::{Act, KINDS, Kind, Machine, START, flush, on, raw};
+use crate::contig::hostile::act;
+use crate::contig::hostile::{Act, KINDS, Kind, Machine, START, flush, on, raw};
 use lookaside::{
     Error, VaRange,
     arch::aarch64::{AddressSize, Geometry, Granule},

@@ -1,14 +1,12 @@
 //! What the exit of a process costs whose memory is mapped in blocks: a gibibyte, in tables of real
 //! size, on CPUs that write down what they execute.
 
-mod aarch64;
-
 use core::{
     cell::{Cell, RefCell},
     sync::atomic::AtomicU64,
 };
 
-use aarch64::Recorder;
+use crate::aarch64::Recorder;
 use lookaside::{
     AddressSpace, Cpu, CurrentCpu, Error, Gather, GlobalAsids, Platform, Tlb, VaRange,
     arch::{
@@ -141,9 +139,9 @@ fn space<M: Mmu>(tlb: &Machine<M>) -> AddressSpace<Host<M>> {
 
 fn arm() -> (&'static Machine<Aarch64<&'static Recorder>>, &'static Recorder) {
     let recorder: &'static Recorder = Box::leak(Box::default());
-    *recorder.tcr.borrow_mut() = aarch64::TCR;
-    let mmu = Aarch64::new(recorder, aarch64::config()).unwrap();
-    (machine(mmu, &aarch64::features()), recorder)
+    *recorder.tcr.borrow_mut() = crate::aarch64::TCR;
+    let mmu = Aarch64::new(recorder, crate::aarch64::config()).unwrap();
+    (machine(mmu, &crate::aarch64::features()), recorder)
 }
 
 fn riscv() -> (&'static Machine<Riscv<&'static Hart>>, &'static Hart) {

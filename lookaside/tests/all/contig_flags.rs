@@ -1,11 +1,9 @@
 //! CONT-03, 04, 06, 08: accessed and dirty flags, while hardware sets them whenever it likes.
 
-#[path = "contig/hostile.rs"]
-mod hostile;
-
 use core::ops::Range;
 
-use hostile::{Act, KINDS, Kind, Machine, Use, flush, on};
+use crate::contig::hostile::act;
+use crate::contig::hostile::{Act, KINDS, Kind, Machine, Use, flush, on};
 use lookaside::contig::{Access, Flags, Full, SizeChange};
 
 const USES: [Flags; 2] = [Flags::ACCESSED, Flags::ALL];

@@ -1,9 +1,7 @@
 //! CONT-07: reading a block while others change it.
 
-#[path = "contig/hostile.rs"]
-mod hostile;
-
-use hostile::{KINDS, Machine, flush, on};
+use crate::contig::hostile::act;
+use crate::contig::hostile::{KINDS, Machine, flush, on};
 use lookaside::{
     Error,
     contig::{ATTEMPTS, Flags, SizeChange},

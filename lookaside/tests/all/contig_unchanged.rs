@@ -1,11 +1,9 @@
 //! CONT-03, 04, 08: what was not asked for stays as it is, in the pages beside and in the page itself.
 
-#[path = "contig/hostile.rs"]
-mod hostile;
-
 use core::ops::Range;
 
-use hostile::{KINDS, Kind, Machine, flush, on};
+use crate::contig::hostile::act;
+use crate::contig::hostile::{KINDS, Kind, Machine, flush, on};
 use lookaside::{
     Error,
     arch::aarch64::descriptor::{DIRTY_BIT_MODIFIER, READ_ONLY},

@@ -1,12 +1,10 @@
 //! The `Debug` output of the library's types.
 
-mod support;
-
-use lookaside::{Gather, KernelGather, tags::GlobalAsidsConfig};
-use support::{
+use crate::support::{
     Fake,
     machine::{epochs_with, pages, recent, space, switch, this_cpu},
 };
+use lookaside::{Gather, KernelGather, tags::GlobalAsidsConfig};
 
 #[test]
 fn a_log_shows_which_cpu_runs_which_space_under_which_tag() {

@@ -3,21 +3,19 @@
 //! Each numbers its spaces from 1, and each space its gathers. So all numbers are the same here, and only
 //! the `Tlb` is another.
 
-mod support;
-
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
+use crate::support::{
+    Fake,
+    machine::{Machine, Strategy, epochs, pages, park, recent, space, switch, this_cpu},
+    words,
+};
 use lookaside::{
     AddressSpace, Cpu, Error, Gather, GlobalAsids, KernelGather, PerCpuAsids, Tlb,
     arch::Root,
     flush::{Batch, Permissions},
     tags::GlobalAsidsConfig,
-};
-use support::{
-    Fake,
-    machine::{Machine, Strategy, epochs, pages, park, recent, space, switch, this_cpu},
-    words,
 };
 
 const CPUS: usize = 2;

@@ -1,18 +1,16 @@
 //! Frames go into a gather, and come out when no CPU can reach them.
 
-mod support;
-
 use core::{cell::Cell, panic::AssertUnwindSafe};
 use std::panic::catch_unwind;
 
-use lookaside::{
-    Error, Gather, KernelGather,
-    flush::{Acknowledged, Batch},
-};
-use support::{
+use crate::support::{
     Fake, Op,
     machine::{Machine, Strategy, epochs, pages, recent, space, switch, this_cpu},
     words,
+};
+use lookaside::{
+    Error, Gather, KernelGather,
+    flush::{Acknowledged, Batch},
 };
 
 const CPUS: usize = 130;

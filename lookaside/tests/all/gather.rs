@@ -1,7 +1,13 @@
 //! What a gather collects, and that a flush never does less than it was told.
 
-mod support;
-
+use crate::support::{
+    Fake, Op,
+    machine::{
+        Strategy as Asids, What, epochs, flush, generations, pages, park, recent, space, switch,
+        this_cpu,
+    },
+    on,
+};
 use lookaside::{
     Error, Gather, VaRange,
     arch::{Held, TableChange},
@@ -10,14 +16,6 @@ use lookaside::{
     tags::FlushRanges,
 };
 use proptest::prelude::*;
-use support::{
-    Fake, Op,
-    machine::{
-        Strategy as Asids, What, epochs, flush, generations, pages, park, recent, space, switch,
-        this_cpu,
-    },
-    on,
-};
 
 const CPUS: usize = 70;
 
@@ -33,7 +31,7 @@ macro_rules! both {
 
 #[test]
 fn an_empty_gather_flushes_nothing_and_bumps_no_generation() {
-    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: crate::support::machine::Machine<T>) {
         let a = space(tlb, 1);
         for cpu in [0, 69] {
             let _ = switch(tlb, cpu, &a);
@@ -54,7 +52,7 @@ fn an_empty_gather_flushes_nothing_and_bumps_no_generation() {
 
 #[test]
 fn a_flush_bumps_the_generation_once_however_much_was_gathered() {
-    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: crate::support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = flush(tlb, 0, &a, |gather| {
             for what in What::ALL {
@@ -72,7 +70,7 @@ fn a_flush_bumps_the_generation_once_however_much_was_gathered() {
 
 #[test]
 fn relies_on_flushes_what_another_open_gather_has_revoked() {
-    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: crate::support::machine::Machine<T>) {
         let a = space(tlb, 1);
         for cpu in [0, 69] {
             let _ = switch(tlb, cpu, &a);
@@ -99,7 +97,7 @@ fn relies_on_flushes_what_another_open_gather_has_revoked() {
 
 #[test]
 fn a_gather_that_is_dropped_is_made_up_for_by_the_next_flush() {
-    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: crate::support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 69, &a);
         park(tlb, 69);
@@ -124,7 +122,7 @@ fn a_gather_that_is_dropped_is_made_up_for_by_the_next_flush() {
 
 #[test]
 fn a_gather_that_is_dropped_empty_is_as_if_it_had_never_been() {
-    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: crate::support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);
         drop(Gather::new(&a));
@@ -139,7 +137,7 @@ fn a_gather_that_is_dropped_empty_is_as_if_it_had_never_been() {
 
 #[test]
 fn relies_on_flushes_pages_that_are_smaller_than_its_owner_has_looked_at() {
-    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: crate::support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);
         // Another CPU has cleared entries of a table, and the table; this one finds no block.
@@ -164,7 +162,7 @@ fn relies_on_flushes_pages_that_are_smaller_than_its_owner_has_looked_at() {
 
 #[test]
 fn an_empty_gather_makes_up_for_nobody_unless_its_owner_relies_on_what_is_absent() {
-    fn check<T: Asids>(tlb: support::machine::Machine<T>, company: bool) {
+    fn check<T: Asids>(tlb: crate::support::machine::Machine<T>, company: bool) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);
         let mut lost = Gather::new(&a);
@@ -248,7 +246,7 @@ fn a_flush_that_comes_before_an_unlock_is_neither_put_off_nor_early() {
                 let _ = flush(tlb, 0, &a, |gather| gather.relies_on(pages(0x9000, 1)));
                 return tlb.platform().acts().is_empty();
             }
-            let mut batch = lookaside::flush::Batch::new(tlb, support::words(1)).unwrap();
+            let mut batch = lookaside::flush::Batch::new(tlb, crate::support::words(1)).unwrap();
             on(0, || this_cpu(tlb).defer(gather, &mut batch));
             let flushed = tlb.platform().acts().iter().any(|(cpu, op)| *cpu == 1 && op.acts());
             let _ = on(0, || this_cpu(tlb).flush_batch(batch));
@@ -387,7 +385,7 @@ fn the_top_of_the_address_space_is_an_address_like_any_other() {
     assert!(ranges.is_everything() || ranges.ranges().len() <= 6);
     assert!(removes(&ranges, &top));
     assert!(removes(&ranges, &pages(0, 1)));
-    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: crate::support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);
         tlb.platform().forget_logs();
@@ -412,7 +410,7 @@ fn ranges_that_are_none_are_refused_with_the_reason() {
 
 #[test]
 fn many_pages_that_lie_far_apart_are_swept_as_few_ranges_or_by_tag() {
-    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: crate::support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);
         tlb.platform().forget_logs();
@@ -446,7 +444,7 @@ fn by_page_or_by_tag_is_a_question_of_costs() {
 
 #[test]
 fn relies_on_after_early_flushes_waits_for_invalidation_once() {
-    fn check<T: Asids>(tlb: support::machine::Machine<T>) {
+    fn check<T: Asids>(tlb: crate::support::machine::Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 1, &a);
         let early = |tell: fn(&mut Gather<'_, Fake>)| {

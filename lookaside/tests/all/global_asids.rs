@@ -1,16 +1,14 @@
 //! Global ASIDs on the host: what is written to the hardware, in which order, and what is not.
 
-mod support;
-
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
+use crate::support::{Fake, Op, on, words};
 use lookaside::{
     AddressSpace, Cpu, Error, GlobalAsids, Tlb,
     arch::{Held, Mmu, Root, Sharing, Tag},
     tags::{GlobalAsidsConfig, Released, Switched},
 };
-use support::{Fake, Op, on, words};
 
 type Machine = Tlb<'static, Fake, GlobalAsids<'static, Fake>>;
 

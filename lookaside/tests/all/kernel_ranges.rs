@@ -1,13 +1,11 @@
 //! Addresses of the kernel: every CPU that is up, every tag, globals too.
 
-mod support;
-
-use lookaside::{KernelGather, arch::TableChange, counts::Outcome, flush::Flushed};
-use support::{
+use crate::support::{
     Answer, Fake, Op,
     machine::{Machine, Strategy, epochs, pages, recent, space, switch, this_cpu},
     on,
 };
+use lookaside::{KernelGather, arch::TableChange, counts::Outcome, flush::Flushed};
 
 const CPUS: usize = 200;
 const START: u64 = 0xffff_8000_0000_0000;

@@ -1,17 +1,15 @@
 //! The last epoch: spaces share one tag, and some CPUs still run under the tags of the epoch before.
 
-mod support;
-
+use crate::support::{
+    Fake, Moment, Op,
+    machine::{ByEpochs, What, epochs_with, flush, park, space, switch, this_cpu},
+    on,
+};
 use lookaside::{
     AddressSpace,
     arch::Tag,
     platform::CpuId,
     tags::{GlobalAsidsConfig, Released, Residency},
-};
-use support::{
-    Fake, Moment, Op,
-    machine::{ByEpochs, What, epochs_with, flush, park, space, switch, this_cpu},
-    on,
 };
 
 const OTHER: u32 = 1;

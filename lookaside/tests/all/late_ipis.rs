@@ -1,17 +1,15 @@
 //! CPUs that handle an IPI late: by then they have become lazy, have caught up by themselves, or are about to
 //! flush something of their own.
 
-mod support;
-
+use crate::support::{
+    Answer, Fake, Moment, Op,
+    machine::{ByRecent, What, flush, park, recent, space, switch, this_cpu},
+    on,
+};
 use lookaside::{
     AddressSpace,
     counts::{Event, Outcome},
     tags::Switched,
-};
-use support::{
-    Answer, Fake, Moment, Op,
-    machine::{ByRecent, What, flush, park, recent, space, switch, this_cpu},
-    on,
 };
 
 /// The CPU that looks late.

@@ -1,13 +1,11 @@
 //! Flushes of several pages where each CPU knows what it has mapped since it lost everything under a tag.
 
-mod support;
-
-use lookaside::{AddressSpace, Gather};
-use support::{
+use crate::support::{
     Fake, Op,
     machine::{Machine, Strategy, epochs, pages, recent, space, switch, this_cpu},
     on,
 };
+use lookaside::{AddressSpace, Gather};
 
 const OTHER: u32 = 1;
 const CPUS: usize = 2;

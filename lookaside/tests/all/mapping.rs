@@ -1,11 +1,9 @@
 //! New mappings: which CPU forgets that nothing was mapped.
 
-mod support;
-
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-use support::{
+use crate::support::{
     Fake, Op,
     machine::{Machine, Strategy, epochs, pages, recent, space, switch, this_cpu},
     on,

@@ -1,13 +1,11 @@
 //! What others do between two steps of a flush.
 
-mod support;
-
-use lookaside::{AddressSpace, Gather, arch::Wait, counts::Outcome, flush::Batch};
-use support::{
+use crate::support::{
     COSTS, Fake, Moment, Op,
     machine::{Machine, Strategy, What, epochs, flush, pages, recent, space, switch, this_cpu},
     on, words,
 };
+use lookaside::{AddressSpace, Gather, arch::Wait, counts::Outcome, flush::Batch};
 
 const CPUS: usize = 200;
 

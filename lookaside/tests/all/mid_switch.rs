@@ -1,19 +1,17 @@
 //! What others find of a CPU in the middle of a switch.
 
-mod support;
-
 use core::{
     panic::AssertUnwindSafe,
     sync::atomic::{AtomicBool, Ordering},
 };
 use std::{panic::catch_unwind, sync::Arc};
 
-use lookaside::{AddressSpace, Cpu, Error, PerCpuAsids, Tlb, arch::Root, platform::CpuId};
-use support::{
+use crate::support::{
     Fake, Moment, Op,
     machine::{ByRecent, recent, space, switch, this_cpu},
     on, words,
 };
+use lookaside::{AddressSpace, Cpu, Error, PerCpuAsids, Tlb, arch::Root, platform::CpuId};
 
 /// CPU 1 enters `space`, and CPU 0 does `act` before the root is loaded.
 fn midway(tlb: ByRecent, space: &AddressSpace<Fake>, act: impl FnOnce() + Send + 'static) {

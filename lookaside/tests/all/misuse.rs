@@ -5,7 +5,7 @@
 //! pin down the line that is refused, on any compiler: what compilers say of it changes too often to
 //! be compared.
 
-const DOCUMENT: &str = include_str!("compile_fail/misuse.md");
+const DOCUMENT: &str = include_str!("../compile_fail/misuse.md");
 
 /// The examples: what their fence says, and their lines.
 fn examples(document: &str) -> Vec<(&str, Vec<&str>)> {

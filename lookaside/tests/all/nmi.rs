@@ -1,13 +1,11 @@
 //! What an NMI is told about user memory, on either strategy.
 
-mod support;
-
-use lookaside::{AddressSpace, Gather, arch::Root};
-use support::{
+use crate::support::{
     Fake,
     machine::{self, Machine, Strategy, flush, pages, space, this_cpu},
     on,
 };
+use lookaside::{AddressSpace, Gather, arch::Root};
 
 type Spaces<'s> = [&'s AddressSpace<Fake>; 2];
 

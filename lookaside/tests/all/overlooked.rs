@@ -1,12 +1,9 @@
 //! Bugs that were put in by hand, and that no test or scenario found at first.
 
-mod support;
-
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use lookaside::{AddressSpace, Gather, KernelGather, VaRange, tags::GlobalAsidsConfig};
-use support::{
+use crate::support::{
     Answer, Fake, Moment, Op,
     machine::{
         ByRecent, Machine, Strategy, epochs, epochs_with, flush, pages, recent, space, switch,
@@ -14,6 +11,7 @@ use support::{
     },
     on,
 };
+use lookaside::{AddressSpace, Gather, KernelGather, VaRange, tags::GlobalAsidsConfig};
 
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 

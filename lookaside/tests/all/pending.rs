@@ -1,15 +1,13 @@
 //! Flushes that are begun, and waited for later.
 
-mod support;
-
 use core::{cell::Cell, sync::atomic::AtomicU64};
 
-use lookaside::{AddressSpace, Gather, GlobalAsids, KernelGather, flush::PendingFlush};
-use support::{
+use crate::support::{
     Answer, Fake, Op,
     machine::{ByEpochs, Machine, Strategy, epochs, flush, pages, recent, space, switch, this_cpu},
     on,
 };
+use lookaside::{AddressSpace, Gather, GlobalAsids, KernelGather, flush::PendingFlush};
 
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 

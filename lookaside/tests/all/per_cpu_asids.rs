@@ -1,20 +1,18 @@
 //! Per-CPU ASIDs on the host: slots, generations, lazy CPUs, and what is written.
 
-mod support;
-
 use core::sync::atomic::AtomicU64;
 
+use crate::support::{
+    Fake, Op,
+    machine::{self, flush, pages, space, this_cpu},
+    on, words,
+};
 use lookaside::{
     AddressSpace, Cpu, Error, PerCpuAsids, Tlb, VaRange,
     arch::{Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, Tag},
     counts::Outcome,
     platform::CpuId,
     tags::{PerCpuAsidsCpu, Released, Replacement, RoundRobin, Switched},
-};
-use support::{
-    Fake, Op,
-    machine::{self, flush, pages, space, this_cpu},
-    on, words,
 };
 
 type Machine<const SLOTS: usize = 6, R = RoundRobin> = machine::Machine<PerCpuAsids<SLOTS, R>>;

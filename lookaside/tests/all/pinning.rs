@@ -1,19 +1,17 @@
 //! Pinned tags: how long they last, and how they are flushed in the last epoch.
 
-mod support;
-
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
+use crate::support::{
+    Fake, Op,
+    machine::{ByEpochs, What, epochs_with, flush, park, space, switch, this_cpu},
+    on,
+};
 use lookaside::{
     AddressSpace, Error,
     arch::{Held, Tag, Wait},
     tags::GlobalAsidsConfig,
-};
-use support::{
-    Fake, Op,
-    machine::{ByEpochs, What, epochs_with, flush, park, space, switch, this_cpu},
-    on,
 };
 
 const OTHER: u32 = 1;

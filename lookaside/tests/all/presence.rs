@@ -1,16 +1,14 @@
 //! Which CPUs are online, and what debug builds refuse to a CPU.
 
-mod support;
-
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-use lookaside::platform::CpuId;
-use support::{
+use crate::support::{
     Fake, IRQS_ON,
     machine::{recent, this_cpu},
     on,
 };
+use lookaside::platform::CpuId;
 
 #[test]
 fn a_cpu_is_online_from_online_to_offline_or_halted() {

@@ -1,22 +1,20 @@
 //! Which CPUs must act for a flush: none, this CPU, some, or all; and that it is no more of them
 //! than must.
 
-mod support;
-
-use lookaside::{
-    AddressSpace, CurrentCpu, Gather, GlobalAsids, PerCpuAsids,
-    arch::{Held, Wait},
-    counts::Outcome,
-    platform::CpuId,
-    tags::{Residency, Switched},
-};
-use support::{
+use crate::support::{
     Fake, Op,
     machine::{
         ByEpochs, Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch,
         this_cpu,
     },
     on,
+};
+use lookaside::{
+    AddressSpace, CurrentCpu, Gather, GlobalAsids, PerCpuAsids,
+    arch::{Held, Wait},
+    counts::Outcome,
+    platform::CpuId,
+    tags::{Residency, Switched},
 };
 
 /// CPUs are numbered beyond one word of residency, and one of targets.
@@ -330,7 +328,7 @@ fn local_02_a_cpu_that_was_skipped_flushes_at_its_next_switch_in_and_only_then()
 #[test]
 fn local_02_only_a_fresh_tag_clears_the_residency() {
     let config = lookaside::tags::GlobalAsidsConfig { tags: 10, ..Default::default() };
-    let tlb = support::machine::epochs_with(3, Fake::new(3, 8), config);
+    let tlb = crate::support::machine::epochs_with(3, Fake::new(3, 8), config);
     let a = space(tlb, 1);
     let _ = switch(tlb, 1, &a);
     park(tlb, 1);
@@ -489,7 +487,7 @@ fn local_07_what_a_cpu_has_said_is_settled_before_its_root_is_loaded() {
         let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
     }
     let config = lookaside::tags::GlobalAsidsConfig { tags: 5, ..Default::default() };
-    let tlb = support::machine::epochs_with(2, Fake::new(2, 8), config);
+    let tlb = crate::support::machine::epochs_with(2, Fake::new(2, 8), config);
     for number in 1..20 {
         tlb.platform().forget_logs();
         let _ = switch(tlb, 0, &space(tlb, number));

@@ -1,21 +1,19 @@
 //! The end of a space that CPUs still have loaded: each of them parks, and the tables come back.
 
-mod support;
-
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-use lookaside::{
-    AddressSpace,
-    arch::{Root, Tag},
-    tags::{Cookie, GlobalAsidsConfig, Switched},
-};
-use support::{
+use crate::support::{
     Fake, Op,
     machine::{
         Machine, Strategy, epochs, epochs_with, flush, park, recent, space, switch, this_cpu,
     },
     on,
+};
+use lookaside::{
+    AddressSpace,
+    arch::{Root, Tag},
+    tags::{Cookie, GlobalAsidsConfig, Switched},
 };
 
 const OTHER: u32 = 1;
@@ -127,7 +125,7 @@ fn the_tables_of_a_space_that_was_not_released_are_leaked() {
 
 #[test]
 fn the_tables_of_a_space_that_a_device_walks_or_that_has_a_tag_are_leaked() {
-    fn machine() -> support::machine::ByEpochs {
+    fn machine() -> crate::support::machine::ByEpochs {
         let config = GlobalAsidsConfig { tags: 8, pins: 1, ..Default::default() };
         epochs_with(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags(), config)
     }

@@ -1,17 +1,15 @@
 //! Tags that are released before a rollover.
 
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::{
+    Fake, Op,
+    machine::{ByEpochs, What, epochs, epochs_with, flush, park, space, switch, this_cpu},
+};
 use lookaside::{
     counts::Outcome,
     platform::CpuId,
     tags::{GlobalAsidsConfig, Released, Residency},
-};
-use support::{
-    Fake, Op,
-    machine::{ByEpochs, What, epochs, epochs_with, flush, park, space, switch, this_cpu},
 };
 
 const OTHER: u32 = 1;

@@ -1,16 +1,14 @@
 //! When a replacement policy is called, and with what.
 
-mod support;
-
 use core::cell::RefCell;
 
+use crate::support::{
+    Fake,
+    machine::{Machine, What, flush, space, start, this_cpu},
+};
 use lookaside::{
     PerCpuAsids,
     tags::{Replacement, RoundRobin, Switched},
-};
-use support::{
-    Fake,
-    machine::{Machine, What, flush, space, start, this_cpu},
 };
 
 thread_local! {

@@ -1,18 +1,16 @@
 //! How a CPU processes requests that were posted before it looked: which of them it merges, which it cannot tell apart
 //! any more, and which initiators wait.
 
-mod support;
-
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use lookaside::{AddressSpace, Gather, KernelGather, counts::Outcome};
-use support::{
+use crate::support::{
     Answer, Fake, Moment, Op,
     machine::{
         Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch, this_cpu,
     },
     on,
 };
+use lookaside::{AddressSpace, Gather, KernelGather, counts::Outcome};
 
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 

@@ -1,15 +1,13 @@
 //! CPUs that hold something of a space and do not run it: where that matters, and where it does not.
 
-mod support;
-
-use lookaside::{counts::Outcome, flush::Permissions};
-use support::{
+use crate::support::{
     Fake, Op,
     machine::{
         Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch, this_cpu,
     },
     on,
 };
+use lookaside::{counts::Outcome, flush::Permissions};
 
 const CPUS: usize = 200;
 const OTHER: u32 = 70;

@@ -1,12 +1,10 @@
 //! Retagging: a fresh tag instead of a flush.
 
-mod support;
-
-use lookaside::{counts::Outcome, tags::GlobalAsidsConfig};
-use support::{
+use crate::support::{
     Fake, Moment,
     machine::{ByEpochs, What, epochs, epochs_with, flush, park, space, switch, this_cpu},
 };
+use lookaside::{counts::Outcome, tags::GlobalAsidsConfig};
 
 const OTHER: u32 = 1;
 const CPUS: usize = 2;

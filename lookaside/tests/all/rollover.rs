@@ -1,14 +1,12 @@
 //! Rollovers: which tags an epoch can give.
 
-mod support;
-
 use std::collections::BTreeSet;
 
-use lookaside::tags::GlobalAsidsConfig;
-use support::{
+use crate::support::{
     Fake,
     machine::{epochs_with, space, switch, this_cpu},
 };
+use lookaside::tags::GlobalAsidsConfig;
 
 #[test]
 fn every_tag_comes_back_when_the_epoch_turns_but_the_one_that_the_register_names() {

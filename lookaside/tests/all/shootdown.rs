@@ -1,21 +1,19 @@
 //! Shootdowns: which CPUs get an IPI, in which order things happen, which CPU waits for which, and what
 //! becomes of those who never answer.
 
-mod support;
-
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use lookaside::{
-    Cpu, Gather, GlobalAsids, KernelGather, PerCpuAsids,
-    counts::{Event, Outcome},
-    platform::{Stuck, Targets},
-};
-use support::{
+use crate::support::{
     Answer, Fake, Op,
     machine::{
         Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch, this_cpu,
     },
     on,
+};
+use lookaside::{
+    Cpu, Gather, GlobalAsids, KernelGather, PerCpuAsids,
+    counts::{Event, Outcome},
+    platform::{Stuck, Targets},
 };
 
 const CPUS: usize = 140;

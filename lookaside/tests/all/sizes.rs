@@ -1,16 +1,14 @@
 //! How much memory the library asks for, and that it works for machines of every size.
 
-mod support;
-
 use core::sync::atomic::AtomicU64;
 
+use crate::support::{Fake, on, words};
 use lookaside::{
     AddressSpace, Cpu, Error, GlobalAsids, PerCpuAsids, Tlb,
     arch::Root,
     platform::{CpuId, CpuSet, MAX_CPUS, Ordering},
     tags::{GlobalAsidsConfig, Residents, Switched},
 };
-use support::{Fake, on, words};
 
 const WORD: usize = size_of::<AtomicU64>();
 

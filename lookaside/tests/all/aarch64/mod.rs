@@ -3,8 +3,6 @@
 //! In the expectations, one line is one instruction. Values of root registers appear as
 //! `tag:address`, with `+cnp` where the bit is set.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use core::{cell::RefCell, fmt::Write as _};
 
 use lookaside::arch::{

@@ -4,8 +4,6 @@
 //!
 //! What an entry says is read here from the manuals' bit numbers, and not with the library's formats.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use core::{cell::RefCell, ops::Range};
 
 use lookaside::{
@@ -533,15 +531,14 @@ pub(crate) fn flush(range: VaRange) {
 }
 
 /// Defines an [`Act`] from something that reads like a closure.
-#[macro_export]
 macro_rules! act {
     (($($name:ident: $type:ty),*) |$table:ident| -> $result:ty $body:block) => {{
         #[derive(Clone)]
         struct This { $($name: $type),* }
-        impl hostile::Act<$result> for This {
+        impl $crate::contig::hostile::Act<$result> for This {
             fn act<F: lookaside::contig::Format>(
                 self,
-                $table: &mut lookaside::contig::Locked<'_, hostile::Slot, F>,
+                $table: &mut lookaside::contig::Locked<'_, $crate::contig::hostile::Slot, F>,
             ) -> $result {
                 let Self { $($name),* } = self;
                 $body
@@ -550,6 +547,7 @@ macro_rules! act {
         This { $($name),* }
     }};
 }
+pub(crate) use act;
 
 /// A raw entry of a machine's memory.
 pub(crate) fn raw(value: u64) -> Raw {

@@ -3,8 +3,6 @@
 //!
 //! It is a quick check of what the library records and executes; orderings are the explorer's business.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 pub(crate) mod machine;
 
 use core::{

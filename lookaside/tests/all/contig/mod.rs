@@ -1,0 +1,3 @@
+//! What the tests of contiguous entries share.
+
+pub(crate) mod hostile;
