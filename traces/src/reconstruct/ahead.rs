@@ -16,7 +16,8 @@ pub(super) struct Ahead {
     pub(super) executes: HashMap<usize, (u32, u32)>,
     /// The places of flushes that belong to the making of a child.
     pub(super) forks: HashSet<usize>,
-    /// The places of ends of threads after which the thread is seen to have freed its space.
+    /// The places of ends of threads, and of turns to another program, after which the thread is seen to have
+    /// freed the space that it left.
     pub(super) frees: HashSet<usize>,
     /// Threads that took faults, called the kernel, or executed: no threads of the kernel.
     pub(super) programs: HashSet<u32>,
@@ -37,6 +38,8 @@ struct Since {
     /// The place of the latest flush at a switch that none between threads explains: it turned to another
     /// space.
     turned: Option<usize>,
+    /// The place of the event that says that it has freed a space.
+    freed: Option<usize>,
     /// The places of flushes of everything.
     flushes: [Option<usize>; 2],
 }
@@ -82,6 +85,7 @@ impl Ahead {
                     let since = tasks.remove(&task).unwrap_or_default();
                     let turns = since.turned.or(since.renamed).unwrap_or(place);
                     ahead.executes.insert(turns, (task, old));
+                    ahead.frees.extend(since.freed.filter(|freed| *freed > turns).map(|_| turns));
                     ahead.programs.insert(task);
                     if let Some(ours) = &mut ahead.ours
                         && (ours.contains_key(&old) || trace.origin.root == Some(task))
@@ -117,7 +121,10 @@ impl Ahead {
                         ahead.forks.extend(pair(trace, since.flushes));
                     }
                 }
-                Kind::Unmapped { .. } => ahead.frees.extend(exits.remove(&event.task)),
+                Kind::Unmapped { .. } => {
+                    ahead.frees.extend(exits.remove(&event.task));
+                    tasks.entry(event.task).or_default().freed = Some(place);
+                }
                 Kind::Exit => {
                     exits.insert(event.task, place);
                     ahead.any |= !kernel.contains(&event.task);

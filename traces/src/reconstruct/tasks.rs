@@ -259,13 +259,16 @@ impl Tasks {
     /// One thread less uses a space. Says whether it was the last.
     pub(super) fn leave(&mut self, space: Option<u32>) -> bool {
         let Some(space) = space else { return false };
+        let users = &mut self.spaces[space as usize].users;
+        *users = users.saturating_sub(1);
+        *users == 0
+    }
+
+    /// The pages of a space that nobody uses are freed. Until then others share them.
+    pub(super) fn free(&mut self, space: u32) {
         let state = &mut self.spaces[space as usize];
-        state.users = state.users.saturating_sub(1);
-        if state.users == 0 {
-            state.memory.end(&mut self.frames);
-            self.families[state.family as usize].retain(|kin| *kin != space);
-        }
-        state.users == 0
+        state.memory.end(&mut self.frames);
+        self.families[state.family as usize].retain(|kin| *kin != space);
     }
 
     /// The name of the process of a thread.

@@ -13,7 +13,7 @@ use crate::{
         linux::{self, Gathers, Written},
         memory::Memory,
         number::{ALL, Pieces, Raw, RawAct},
-        tasks::{Frees, Open, State, Tasks},
+        tasks::{Frees, Open, State, Task, Tasks},
     },
 };
 
@@ -167,6 +167,7 @@ impl<'t> Walk<'t> {
             }
             Kind::Create { task, name, flags } => self.create(event, task, name, flags),
             Kind::Execute { task, .. } => {
+                self.free(event, task);
                 if let Some(task) = self.tasks.tasks.get_mut(&task) {
                     (task.executing, task.told, task.fault) = (false, false, None);
                 }
@@ -401,11 +402,11 @@ impl<'t> Walk<'t> {
         if let Some(before) = before {
             self.stop_writing_back(event, before);
             let flushes = self.flushes_before_end(before);
-            if self.tasks.leave(Some(before)) && recorded && had {
-                for _ in 0..flushes {
-                    self.step(event, id, Operation::Execute, part_of_end(before));
+            if self.tasks.leave(Some(before)) {
+                match recorded && had {
+                    true => self.frees(event, id, before, flushes),
+                    false => self.tasks.free(before),
                 }
-                self.step(event, id, Operation::Execute, RawAct::End(before));
             }
         }
         if self.source == Flushes::FromCalls && recorded {
@@ -439,26 +440,40 @@ impl<'t> Walk<'t> {
         if !self.tasks.leave(space) {
             return;
         }
-        if let Some(task) = self.tasks.tasks.get_mut(&id) {
-            task.frees = space.map(|space| Frees { space, before, told: false });
-        }
-        if self.ahead.is_ours(id, self.place) && !self.ahead.frees.contains(&self.place) {
-            self.free(event, id);
+        if let Some(space) = space {
+            self.frees(event, id, space, before);
         }
     }
 
-    /// A thread that ends is seen to flush, or to have freed its space. Others may have had its CPU since it began to end.
+    /// A thread has to free the space that it was the last to use: now, unless it is seen to do so later.
+    fn frees(&mut self, event: &Event, id: u32, space: u32, before: u32) {
+        if let Some(task) = self.tasks.tasks.get_mut(&id) {
+            task.frees = Some(Frees { space, before, told: false });
+        }
+        match self.ahead.is_ours(id, self.place) {
+            true if self.ahead.frees.contains(&self.place) => {}
+            true => self.free(event, id),
+            // Nobody is known to share its pages.
+            false => self.tasks.free(space),
+        }
+    }
+
+    /// A thread that ends, or executes, is seen to flush, or to have freed its space. Others may have had its CPU since.
     fn freed(&mut self, event: &Event) {
         // What a switch says comes under the name of the thread that was left.
         let runs = self.cpus[usize::from(event.cpu)].running == Some(event.task);
         if !runs || event.in_interrupt == Some(true) {
             return;
         }
-        let Some(frees) =
-            self.tasks.tasks.get_mut(&event.task).and_then(|task| task.frees.as_mut())
-        else {
+        let Some(task) = self.tasks.tasks.get_mut(&event.task) else { return };
+        let (executing, operation) = (task.executing, frees_in(task));
+        let Some(frees) = &mut task.frees else { return };
+        if let Kind::Flush { reason: Reason::Switch, .. } = event.kind
+            && executing
+        {
+            // It turns to the new space.
             return;
-        };
+        }
         if let Kind::Flush { reason, .. } = event.kind
             && frees.before > 0
         {
@@ -468,7 +483,7 @@ impl<'t> Walk<'t> {
             if !again {
                 frees.before -= 1;
                 let space = frees.space;
-                self.step(event, event.task, Operation::Exit, part_of_end(space));
+                self.step(event, event.task, operation, part_of_end(space));
             }
             return;
         }
@@ -505,14 +520,16 @@ impl<'t> Walk<'t> {
 
     /// The space that a thread was the last to use is freed.
     fn free(&mut self, event: &Event, id: u32) {
-        let task = self.tasks.tasks.get_mut(&id);
-        if let Some(Frees { space, before, .. }) = task.and_then(|task| task.frees.take()) {
+        let Some(task) = self.tasks.tasks.get_mut(&id) else { return };
+        let operation = frees_in(task);
+        if let Some(Frees { space, before, .. }) = task.frees.take() {
             if self.ahead.is_ours(id, self.place) {
                 for _ in 0..before {
-                    self.step(event, id, Operation::Exit, part_of_end(space));
+                    self.step(event, id, operation, part_of_end(space));
                 }
             }
-            self.step(event, id, Operation::Exit, RawAct::End(space));
+            self.step(event, id, operation, RawAct::End(space));
+            self.tasks.free(space);
         }
     }
 
@@ -589,6 +606,11 @@ impl<'t> Walk<'t> {
             self.pieces.add(family, last);
         }
     }
+}
+
+/// The operation in which a thread frees the space that it left.
+const fn frees_in(task: &Task) -> Operation {
+    if task.executing { Operation::Execute } else { Operation::Exit }
 }
 
 /// Pages of a space that ends go, and all of it is flushed, while its page tables stay.

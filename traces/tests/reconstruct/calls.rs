@@ -2,7 +2,7 @@
 //! programs did just that.
 
 use lookaside_traces::{
-    Call, Kind,
+    Call, Kind, Reason,
     reconstruct::{Act, Flushes},
 };
 
@@ -288,6 +288,30 @@ fn after_a_fork_the_first_writer_copies_and_the_last_keeps() {
     check(&story, |s| _ = s.about(Call::Mprotect, 0, 16, READ), &[]);
     story.about(Call::Mprotect, 0, 16, READ);
     check(&story, |s| _ = s.about(Call::Mprotect, 0, 16, WRITE), &[]);
+}
+
+#[test]
+fn a_child_that_ends_or_executes_shares_its_pages_until_it_has_freed_them() {
+    let unmapped = Kind::Unmapped { space: 1 };
+    let child = |executes: bool, leaves: fn(&mut Story)| {
+        let mut story = written(4);
+        story.create(11, FORK).on(1, 11);
+        leaves(&mut story);
+        let freed = |mut story: Story| {
+            story.on(1, 11).event(unmapped);
+            if executes {
+                story.execute("seq");
+            }
+            story
+        };
+        let mut parent_writes = story.copy();
+        parent_writes.on(0, 10).touch(0..2, COPY);
+        let before = freed(story);
+        assert_eq!(freed(parent_writes).flushes_since(&before), [1, 1]);
+        check(&before, |s| _ = s.on(0, 10).touch(0..2, COPY), &[]);
+    };
+    child(true, |story| _ = story.flush(Reason::Switch, -1));
+    child(false, |story| _ = story.event(Kind::Exit));
 }
 
 #[test]
