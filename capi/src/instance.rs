@@ -22,12 +22,6 @@ pub trait Instance: Sized + 'static {
         let _ = mmu;
     }
 
-    /// Whether user mode runs on tables of its own, which a space must have.
-    fn has_user_tables(mmu: &<Self::Platform as Platform>::Mmu) -> bool {
-        let _ = mmu;
-        false
-    }
-
     /// What the root register has for a tag in the kernel, unless the kernel has a root of its own.
     fn asid(mmu: &<Self::Platform as Platform>::Mmu, tag: Tag) -> u16 {
         let _ = mmu;

@@ -130,9 +130,6 @@ impl<I: Instance> Machine<I> {
         root: u64,
         user_root: u64,
     ) -> c_int {
-        if user_root == 0 && I::has_user_tables(self.tlb.platform().mmu()) {
-            return number(Err(Refused::BadRoot));
-        }
         let tables =
             Root { table: root, user_table: if user_root == 0 { root } else { user_root } };
         let made = self.tlb.space(tables, I::resident_words()).map_err(Refused::from);

@@ -28,7 +28,7 @@ pub enum Event {
     Flushed {
         /// How it was done.
         outcome: Outcome,
-        /// How many CPUs got an IPI.
+        /// How many CPUs were asked: by an IPI, or by one that was under way, and this one itself if it was among them.
         targets: u32,
         /// How often this CPU called [`crate::Platform::relax`] while it waited.
         rounds: u64,
@@ -98,7 +98,7 @@ impl<W: Word> Counts<W> {
         read(&self.flushes[outcome as usize])
     }
 
-    /// How many IPIs were sent.
+    /// How many CPUs were asked to flush, each time; fewer IPIs were sent where one was under way.
     #[must_use]
     pub fn interrupted(&self) -> u64 {
         read(&self.interrupted)

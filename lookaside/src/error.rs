@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::ids::CpuId;
 
-/// Why an operation was refused. Nothing has been changed when one of these is returned.
+/// Why an operation was refused: it has not been done, in no part unless its documentation says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

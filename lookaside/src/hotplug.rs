@@ -115,5 +115,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let _ = self.park();
         self.handle_ipi();
         self.tlb.go_down(self.id());
+        // With power on it keeps what it has cached of walks, while other CPUs free those tables.
+        self.mmu().flush(self.errata(), Invalidation::All, Scope::Local);
     }
 }

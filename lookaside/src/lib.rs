@@ -16,7 +16,7 @@
 //!
 //! * *Absent*: it does not run the space, and will flush before it runs it again. A flush skips it.
 //! * *Stale*: it has missed a flush, and will flush before it loads the root again. It is skipped as well, unless
-//!   it is just loading the root.
+//!   it runs the space, or is just loading the root.
 //! * *Present*: it may hold any translation of the space. If its root register names the space, it must flush now,
 //!   and the initiator waits for it; a lazy CPU counts, because its hardware may walk at any time. If not, the
 //!   initiator makes it stale.

@@ -44,7 +44,8 @@ pub use crate::{
 ///   neither moved nor dropped.
 /// * `as_ref` of a value of [`Self::ResidentWords`] always returns the same words, which nothing else uses.
 /// * While a foreign root is loaded ([`crate::CurrentCpu::with_root`]), the CPU calls nothing of this library but
-///   [`crate::CurrentCpu::handle_ipi`], and what the kernel executes and touches meanwhile is mapped.
+///   [`crate::CurrentCpu::handle_ipi`] and [`crate::Tlb::nmi_uaccess_okay`], and what the kernel executes and touches
+///   meanwhile is mapped. Nothing under that root is revoked, and none of its tables is freed, before it is left.
 /// * [`crate::CurrentCpu::unpin`] is called only when no device uses the tag that the pin gave to it.
 /// * Where the kernel has another root or tag than user mode, its trampoline loads the value of
 ///   [`crate::CurrentCpu::user_root`] before interrupts come on again, and before anything else of the
@@ -86,6 +87,10 @@ pub unsafe trait Platform {
     /// Whatever the root of one CPU maps at an address of user mode, that of every CPU maps. A change of an entry is
     /// made in all of them before it is flushed. CPUs that use each other's translations
     /// ([`crate::arch::Sharing::Shared`], CnP on Arm64) must not have such tables: [`crate::Tlb::space`] refuses.
+    ///
+    /// A CPU parks under the reserved root of its [`Self::mmu`], also in its IPI handler and in a flush. If kernel code uses a
+    /// per-CPU area at one address, [`Self::mmu`] returns a value of the CPU that calls, with a reserved root that maps
+    /// this CPU's.
     #[inline]
     fn root_on(tables: &Self::Tables, cpu: CpuId) -> Root {
         let _ = cpu;

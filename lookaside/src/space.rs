@@ -114,8 +114,10 @@ impl<P: Platform> AddressSpace<P> {
     #[must_use]
     #[track_caller]
     pub fn into_tables(self) -> P::Tables {
-        // With one tag on all CPUs, one that became absent, and a device, leave a tag behind.
-        let released = self.residents().iter().next().is_none() && !self.has_tag();
+        // With one tag on all CPUs, one that became absent, and a device, leave a tag behind, or in the last epoch a note.
+        let released = self.residents().iter().next().is_none()
+            && !self.has_tag()
+            && !self.absent_may_hold_entries();
         assert!(released, "the space was not released");
         ManuallyDrop::into_inner(self.tables)
     }

@@ -23,7 +23,7 @@ impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
     ///
     /// # Panics
     ///
-    /// If the space is of another [`crate::Tlb`], and in debug builds if this CPU does not run it.
+    /// If the space is of another [`crate::Tlb`], or this CPU does not run it.
     #[must_use = "a flush that it stands for counts as done"]
     #[doc(alias = "user_cr3")]
     #[doc(alias = "SWITCH_TO_USER_CR3")]
@@ -61,7 +61,8 @@ impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
     fn own_root(&self, space: &AddressSpace<P>) -> Root {
         self.must_own(space.tlb);
         let root = space.root_on(self.id());
-        debug_assert_eq!(self.loaded_root().table, root.table, "this CPU does not run the space");
+        // Else user mode would run on other tables than those of its tag.
+        assert!(self.loaded_root().table == root.table, "this CPU does not run the space");
         root
     }
 

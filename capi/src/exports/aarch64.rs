@@ -97,10 +97,6 @@ pub(super) const fn trampoline_fences(_: &Mmu) -> bool {
     false
 }
 
-pub(super) const fn has_user_tables(_: &Mmu) -> bool {
-    false
-}
-
 pub(super) const fn asid(mmu: &Mmu, tag: Tag) -> u16 {
     mmu.asid(tag)
 }

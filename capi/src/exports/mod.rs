@@ -54,10 +54,6 @@ impl Instance for Native {
         hardware::set_up_cpu(mmu);
     }
 
-    fn has_user_tables(mmu: &<Hw as Platform>::Mmu) -> bool {
-        hardware::has_user_tables(mmu)
-    }
-
     fn asid(mmu: &<Hw as Platform>::Mmu, tag: Tag) -> u16 {
         hardware::asid(mmu, tag)
     }

@@ -88,10 +88,6 @@ pub(super) const fn trampoline_fences(_: &Mmu) -> bool {
     false
 }
 
-pub(super) const fn has_user_tables(mmu: &Mmu) -> bool {
-    mmu.has_user_tables()
-}
-
 pub(super) const fn asid(_: &Mmu, tag: Tag) -> u16 {
     tag.0
 }

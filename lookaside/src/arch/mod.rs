@@ -195,6 +195,8 @@ pub struct Properties {
     /// Whether the register names a root of the kernel's own for as long as a CPU is in the kernel, and user memory does
     /// not translate there ([`riscv64::Tables::Separate`]).
     pub kernel_has_own_root: bool,
+    /// Whether each space has a table of its own for user mode ([`Root::user_table`], [`x86_64::Tables::Separate`]).
+    pub has_user_tables: bool,
     /// What the operations cost on a typical machine, with sources. A kernel that knows better says so in
     /// [`crate::Platform::costs`].
     pub typical_costs: &'static Costs,
@@ -219,6 +221,7 @@ impl Properties {
             defers_user_flush: false,
             prefers_per_cpu_tags: false,
             kernel_has_own_root: false,
+            has_user_tables: false,
             typical_costs,
         }
     }

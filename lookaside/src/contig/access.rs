@@ -62,7 +62,7 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
     /// broken: those that `slots` touches lose the flag as a whole, for it is the whole that has it.
     ///
     /// Until the flush that the caller may make afterwards, hardware can use what it holds and set no
-    /// flag.
+    /// flag. That flush is of all pages of the blocks that `slots` touches.
     ///
     /// # Errors
     ///
@@ -74,8 +74,8 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
     /// Forgets that the pages in `slots` were written to, and returns whether any was; as
     /// [`Self::clear_accessed`].
     ///
-    /// The caller flushes before it takes the pages for clean: until then stores can go through that
-    /// set no flag.
+    /// The caller flushes before it takes the pages for clean, and all pages of the blocks that `slots` touches: until then
+    /// stores can go through that set no flag.
     ///
     /// # Errors
     ///

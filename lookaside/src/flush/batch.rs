@@ -6,6 +6,7 @@ use super::{
     flushed::Flushed,
     gather::{Gather, Held},
     initiator::Initiator,
+    kernel::KernelGather,
     shootdown::Shootdown,
 };
 use crate::{
@@ -26,19 +27,24 @@ use crate::{
 ///
 /// Entries that were cleared for the batch may be in TLBs until it is complete, and nothing tells a space when that is.
 /// So the next gather of the space that relies on absent entries ([`Gather::relies_on`]) flushes everything in the space,
-/// once. Gathers that rely on nothing flush only their own ranges. If a batch is dropped unflushed, no flush is lost, and
-/// what it holds is leaked.
+/// once. Gathers that rely on nothing flush only their own ranges. If a batch is dropped unflushed, what it holds is leaked,
+/// and CPUs may use what was revoked until such a gather, or one of everything, is flushed: an error path flushes the
+/// batch, too.
 #[must_use = "what it holds is leaked unless this is handed to `CurrentCpu::flush_batch`"]
 pub struct Batch<'w, P: Platform, F = ()> {
     tlb: TlbId,
     deferred: Deferred<'w, P>,
     held: Held<F>,
+    /// Whether it holds a page table.
+    holds_tables: bool,
 }
 
 /// What is left to do of the flushes of a batch.
 struct Deferred<'w, P: Platform> {
     targets: CpuSet<'w, P::Word>,
     broadcasts: Broadcasts,
+    /// Whether any of the flushes is for walk caches, too.
+    frees_tables: bool,
 }
 
 /// The hardware broadcasts of a batch that are under way.
@@ -88,8 +94,8 @@ impl<'w, P: Platform, F> Batch<'w, P, F> {
         for (_, word) in targets.words() {
             word.store(0, Ordering::Relaxed); // Relaxed: the batch is ours.
         }
-        let deferred = Deferred { targets, broadcasts: Broadcasts::None };
-        Ok(Self { tlb: tlb.id, deferred, held: Held::new(frames) })
+        let deferred = Deferred { targets, broadcasts: Broadcasts::None, frees_tables: false };
+        Ok(Self { tlb: tlb.id, deferred, held: Held::new(frames), holds_tables: false })
     }
 
     /// Holds a page back until the batch is flushed.
@@ -101,11 +107,12 @@ impl<'w, P: Platform, F> Batch<'w, P, F> {
     }
 
     /// Holds a page table back until the batch is flushed. [`Gather::unlink_table`] of a gather that is deferred
-    /// records what it mapped.
+    /// records what it mapped; if none of them records a table, every CPU flushes everything.
     pub fn hold_table<T>(&mut self, table: T)
     where
         F: Extend<T>,
     {
+        self.holds_tables = true;
         self.held.add(table);
     }
 }
@@ -123,6 +130,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let space = changes.space();
         self.must_own(space.tlb);
         self.must_own(batch.tlb);
+        batch.deferred.frees_tables |= changes.frees_tables();
         if !changes.may_be_deferred() {
             self.complete_with_others(&mut changes, false);
             return changes.end();
@@ -153,8 +161,13 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// If the batch is of another [`Tlb`].
     #[track_caller]
     pub fn flush_batch<F>(&self, batch: Batch<'_, P, F>) -> Flushed<F> {
-        let Batch { tlb, deferred, held } = batch;
+        let Batch { tlb, deferred, held, holds_tables } = batch;
         self.must_own(tlb);
+        if holds_tables && !deferred.frees_tables {
+            let mut everything = KernelGather::new(self.tlb);
+            everything.revoke_everything();
+            let _ = self.flush_kernel(everything);
+        }
         let mut outcome = Outcome::NoCpu;
         if deferred.broadcasts != Broadcasts::None {
             if deferred.broadcasts == Broadcasts::From(self.id()) {

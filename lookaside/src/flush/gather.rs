@@ -136,8 +136,9 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
     ///
     /// The gather must be flushed before `guard` is released: once another CPU can find the pages at their
     /// new addresses and unmap them there, it would free them while the old addresses still reach them
-    /// (CVE-2018-18281). Code that releases the guard first does not compile, unless it forgets the gather
-    /// ([`core::mem::forget`]), which is as wrong as not recording the move. For the same reason such a gather is flushed
+    /// (CVE-2018-18281). Code that flushes after it has released the guard does not compile. A gather that is dropped, or
+    /// forgotten ([`core::mem::forget`]), is not flushed at all, which is as wrong as not recording the move. For the same
+    /// reason such a gather is flushed
     /// at once by [`crate::CurrentCpu::defer`], and waits for the invalidations in [`crate::CurrentCpu::flush_early`].
     pub fn move_away<G: ?Sized>(&mut self, range: VaRange, guard: &'g G) {
         let _ = guard;
@@ -322,7 +323,8 @@ impl<P: Platform> Drop for Changes<'_, P> {
     fn drop(&mut self) {
         self.ranges.widen_if_unknown();
         if !self.ranges.is_empty() {
-            // CPUs that run the space are reached by the next flush; the others flush on switch-in.
+            // CPUs that run the space are reached by its next flush, and with tags of each CPU's own the others flush on
+            // switch-in; with one tag on all CPUs the next flush reaches them as well.
             let _ = self.space.bump_generation();
             self.space.mark_unfinished(Unfinished::Dropped);
         }

@@ -110,6 +110,9 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Flushes what was gathered from the TLB of every CPU that is online. A CPU that comes online later holds
     /// nothing.
     ///
+    /// Where this waits for IPIs, no lock may be held for which another CPU spins with interrupts off and does not call
+    /// [`Self::handle_ipi`]: that CPU would never answer.
+    ///
     /// # Panics
     ///
     /// If the gather is of another [`Tlb`].

@@ -16,7 +16,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// flushed.
     ///
     /// Where a TLB may remember that nothing was mapped ([`crate::arch::Properties::caches_absent`]), this CPU forgets that, if it runs the
-    /// space. Another CPU takes a spurious fault at most ([`Self::spurious_fault`]).
+    /// space. Another CPU takes a spurious fault at most ([`Self::spurious_fault`]), and so may this one on Arm64, if its
+    /// kernel accesses the page before it has returned from an exception, or executed an `ISB`.
     ///
     /// With [`crate::PerCpuAsids`] it also tells what this CPU would lose by a flush of the whole tag: a kernel that does
     /// not call it on such hardware loses nothing but better choices ([`crate::platform::Costs::by_address_here`]).
@@ -39,8 +40,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Makes new entries at kernel addresses usable: by this CPU when it returns, and by each CPU that learns of them from
     /// this one. `range` had no valid entries before; what was revoked there is flushed.
     ///
-    /// Where a TLB may remember that nothing was mapped, this is [`Self::flush_kernel`]: a kernel's access must not
-    /// fault.
+    /// Where a TLB may remember that nothing was mapped, this is [`Self::flush_kernel`], with what it says of locks: a
+    /// kernel's access must not fault.
     ///
     /// On Arm64 another CPU may have begun a walk for an access early, and faults once, unless it has taken an exception
     /// or executed an `ISB` since: its handler of kernel faults looks at the entry, and retries if that is valid (Linux

@@ -541,6 +541,8 @@ impl<W: Word> RequestQueue<W> {
     pub(crate) fn go_down(&self) {
         self.acknowledge(DOWN);
         self.acknowledge_broadcast(DOWN);
+        // It may have stopped while others left a root, whose table is another space's some day.
+        self.set_leaving(None);
     }
 
     fn slot(&self, number: u64) -> &W {

@@ -142,8 +142,11 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Interrupts stay off, as the guard says that this value borrows. A kernel that has them on meanwhile calls
     /// [`Self::enter_root`], drops the guard, stays on this CPU, and takes another guard for [`Self::leave_root`].
     ///
+    /// No flush reaches this CPU for what it holds under the foreign root, also if the tables are those of a space: until
+    /// the end nothing under them is revoked, and none of them is freed.
+    ///
     /// `f`, and the interrupt handlers that run meanwhile, call nothing of this library for this CPU but
-    /// [`Self::handle_ipi`]: the implementer of [`Platform`] promises it.
+    /// [`Self::handle_ipi`] and [`Tlb::nmi_uaccess_okay`]. The implementer of [`Platform`] promises both.
     ///
     /// # Errors
     ///
@@ -169,6 +172,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// # Safety
     ///
     /// * No foreign root is loaded on this CPU ([`Self::has_foreign_root`]).
+    /// * Nothing under `tables` is revoked, and none of them freed, before [`Self::leave_root`].
     /// * This CPU calls [`Self::leave_root`] before it returns to user mode, and before it goes on with the thread
     ///   that was interrupted if an interrupt handler has begun this.
     pub unsafe fn enter_root(&self, tables: &P::Tables) -> Result<(), Error> {

@@ -13,7 +13,7 @@ pub use self::{
 };
 
 use crate::{
-    arch::{Errata, Mmu, Sharing},
+    arch::{Errata, Mmu, Root, Sharing},
     error::Error,
     ids::{CpuId, MAX_CPUS, TlbId},
     platform::Platform,
@@ -90,7 +90,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     ///
     /// `tables` and `residents` are dropped.
     ///
-    /// * [`Error::BadRoot`] if the root register of a CPU cannot hold the root of `tables`.
+    /// * [`Error::BadRoot`] if the root register of a CPU cannot hold the root of `tables`, or user mode is to have tables
+    ///   of its own ([`Properties::has_user_tables`](crate::arch::Properties::has_user_tables)) and these have none.
     /// * [`Error::Unsupported`] if CPUs have different roots and use each other's translations.
     /// * [`Error::Storage`] if `residents` is too small.
     /// * [`Error::IdsExhausted`] after 2^62 spaces.
@@ -111,18 +112,24 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     }
 
     fn check_roots(&self, tables: &P::Tables) -> Result<(), Error> {
-        let mmu = self.platform.mmu();
+        let (mmu, properties) = (self.platform.mmu(), self.platform.mmu().properties());
+        let check = |root: Root| {
+            if properties.has_user_tables && root.user_table == root.table {
+                return Err(Error::BadRoot { address: root.user_table });
+            }
+            mmu.check_root(root)
+        };
         let first = P::root(tables);
-        mmu.check_root(first)?;
+        check(first)?;
         for number in 0..self.cpus.len() as u32 {
             let root = P::root_on(tables, CpuId(number));
             if root != first {
-                if mmu.properties().sharing == Sharing::Shared {
+                if properties.sharing == Sharing::Shared {
                     return Err(Error::Unsupported(
                         "a root of each CPU's own, where CPUs share translations",
                     ));
                 }
-                mmu.check_root(root)?;
+                check(root)?;
             }
         }
         Ok(())
@@ -171,8 +178,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// meanwhile wait for this one where they must. An access may still fault.
     ///
     /// False means that this is not known. It is false while this CPU is lazy, has missed a flush of the space,
-    /// has a foreign root loaded ([`CurrentCpu::with_root`]), or is in the last epoch of [`crate::GlobalAsids`]; for
-    /// a space that this CPU does not run, or of another `Tlb`; and always where the kernel runs on a root of its own
+    /// has a foreign root loaded ([`CurrentCpu::with_root`]), or is in the last epoch of [`crate::GlobalAsids`] and the space
+    /// has no pinned tag; for a space that this CPU does not run, or of another `Tlb`; and always where the kernel runs on a root of its own
     /// ([`Properties::kernel_has_own_root`](crate::arch::Properties::kernel_has_own_root)).
     #[must_use]
     pub fn nmi_uaccess_okay(&self, space: &AddressSpace<P>) -> bool {

@@ -6,7 +6,7 @@ use lookaside::{
     arch::{
         Errata, Held, Mmu, Root, Sharing, Tag,
         aarch64::{
-            Aarch64, AsidIn, Config, Features, IdRegisters, Park, Stage2, Stage2Config,
+            Aarch64, AsidIn, Config, Features, IdRegisters, Pairing, Park, Stage2, Stage2Config,
             registers::{TCR_A1, TCR_AS, TCR_DS, VTCR_DS, VTCR_SL2, VTCR_T0SZ, VTCR_VS},
         },
     },
@@ -68,6 +68,10 @@ fn a_cpu_that_lacks_a_feature_in_use_is_refused() {
     assert!(!missing(config(), Features { cnp: false, ..full }));
     let no_4k = lookaside::arch::aarch64::Granules { k4: Default::default(), ..full.stage1 };
     assert!(missing(config(), Features { stage1: no_4k, ..full }));
+    // The trampoline of paired ASIDs flushes no instruction cache (ThunderX T88, revision 1.1).
+    let paired = Config { pairing: Pairing::Paired, ..config() };
+    let thunder = Features { midr: 0x431f_0a11, ..full };
+    assert!(missing(paired, thunder) && !missing(config(), thunder) && !missing(paired, full));
     // What the kernel holds back is not asked for.
     let modest = Features { range_ops: false, level_hints: false, ..full };
     assert!(!missing(Config { features: modest, ..config() }, modest));

@@ -325,6 +325,15 @@ fn attributes_reach_the_descriptor_unchanged() {
 }
 
 #[test]
+fn a_guarded_page_is_guarded_with_addresses_of_any_size() {
+    let guarded = Attributes::default().with(1 << 50);
+    for geometry in ALL_GEOMETRIES {
+        let page = descriptor::user_leaf(geometry, Level::L3, 0, guarded).unwrap();
+        assert_eq!((page >> 50, descriptor::output_of(geometry, page)), (1, 0), "{geometry:?}");
+    }
+}
+
+#[test]
 fn addresses_of_52_bits_stand_where_the_format_says() {
     let none = Attributes::default();
     let page = descriptor::user_leaf(K64_LPA, Level::L3, 0x000a_0000_0001_0000, none).unwrap();

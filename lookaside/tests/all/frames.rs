@@ -93,6 +93,36 @@ fn a_flush_hands_back_what_was_held_and_what_was_in_the_container() {
 }
 
 #[test]
+fn a_table_in_a_batch_is_flushed_everywhere_if_no_gather_says_what_it_mapped() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let everything = |hold_table: bool, unlink: bool| {
+            let a = space(tlb, 1);
+            let _ = switch(tlb, 0, &a);
+            let mut batch =
+                Batch::holding(tlb, words(CPUS.div_ceil(64)), Freed::default()).unwrap();
+            let mut gather = Gather::new(&a);
+            match unlink {
+                true => gather.unlink_table(pages(0x1000, 1)),
+                false => gather.revoke(pages(0x1000, 1)),
+            }
+            this_cpu(tlb).defer(gather, &mut batch);
+            match hold_table {
+                true => batch.hold_table("table"),
+                false => batch.hold_page(9),
+            }
+            tlb.platform().forget_logs();
+            let _ = this_cpu(tlb).flush_batch(batch);
+            let full = |(_, op): &(u32, Op)| matches!(op, Op::FlushKernel(all) | Op::FlushKernelEverywhere(all) if all.is_empty());
+            tlb.platform().acts().iter().any(full)
+        };
+        assert!(everything(true, false));
+        assert!(!everything(true, true) && !everything(false, false));
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+#[test]
 fn an_early_flush_is_a_full_one_if_a_table_is_held() {
     let flushed = |hold_table: bool| {
         let tlb = recent(2, Fake::new(2, 12));

@@ -4,8 +4,8 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 use crate::support::{
-    Fake, Op,
-    machine::{ByEpochs, What, epochs_with, flush, park, space, switch, this_cpu},
+    Fake, Moment, Op,
+    machine::{ByEpochs, What, epochs, epochs_with, flush, park, space, switch, this_cpu},
     on,
 };
 use lookaside::{
@@ -126,6 +126,25 @@ fn the_last_unpin_flushes_what_the_device_holds() {
     assert_eq!(tlb.platform().acts(), []);
     this_cpu(tlb).unpin(&a).unwrap();
     assert_eq!(tlb.platform().acts(), [(0, Op::FlushTagEverywhere(tag))]);
+}
+
+#[test]
+fn the_last_unpin_flushes_the_tag_that_the_device_had_though_the_space_gets_another() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    let a: &'static _ = Box::leak(Box::new(space(tlb, 1)));
+    let tag = this_cpu(tlb).pin(a).unwrap().0;
+    // This CPU has tags in its ASID cache.
+    let _ = (switch(tlb, OTHER, &space(tlb, 2)), switch(tlb, OTHER, a));
+    tlb.platform().set_costs(|costs| costs.retag = 0);
+    // As soon as the pin is gone, the other CPU gives the space another tag.
+    tlb.platform().meanwhile(Moment::PropertiesAsked(1), move || {
+        let _ = flush(tlb, OTHER, a, |gather| What::AddressSpace.tell(gather));
+    });
+    tlb.platform().forget_logs();
+    this_cpu(tlb).unpin(a).unwrap();
+    assert_ne!(on(OTHER, || this_cpu(tlb).tag()), Tag(tag));
+    let broadcasts = tlb.platform().acts().into_iter().filter(|(cpu, _)| *cpu == 0);
+    assert_eq!(broadcasts.collect::<Vec<_>>(), [(0, Op::FlushTagEverywhere(tag))]);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
 use crate::support::{
-    Fake, IRQS_ON,
-    machine::{recent, this_cpu},
+    Fake, IRQS_ON, Op,
+    machine::{recent, space, switch, this_cpu},
     on,
 };
 use lookaside::platform::CpuId;
@@ -20,6 +20,16 @@ fn a_cpu_is_online_from_online_to_offline_or_halted() {
     assert_eq!(online(), [true, false, false, false]);
     on(1, || tlb.online(&(), &12).unwrap());
     assert_eq!(online(), [true, true, false, false]);
+}
+
+#[test]
+fn a_cpu_that_goes_offline_keeps_nothing() {
+    let tlb = recent(2, Fake::new(2, 12));
+    let a = space(tlb, 1);
+    let _ = switch(tlb, 1, &a);
+    tlb.platform().forget_logs();
+    on(1, || this_cpu(tlb).offline());
+    assert_eq!(tlb.platform().acts(), [(1, Op::Park), (1, Op::FlushAll)]);
 }
 
 #[test]

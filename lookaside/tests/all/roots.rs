@@ -23,12 +23,15 @@ const HIGHEST: u64 = 0xffff_f000;
 /// Hardware that records the tables it is told to load.
 struct Recording {
     sharing: Sharing,
+    user_tables: Cell<bool>,
     loads: RefCell<Vec<u64>>,
 }
 
 impl Hardware for Recording {
     fn properties(&self) -> Properties {
-        Properties { sharing: self.sharing, broadcasts: true, ..Properties::plain(12, &COSTS) }
+        let has_user_tables = self.user_tables.get();
+        let plain = Properties::plain(12, &COSTS);
+        Properties { sharing: self.sharing, broadcasts: true, has_user_tables, ..plain }
     }
 
     fn check_root(&self, root: Root) -> Result<(), Error> {
@@ -73,7 +76,8 @@ unsafe impl Platform for Host {
 type Machine = Tlb<'static, Host, GlobalAsids<'static, Host>>;
 
 fn machine(sharing: Sharing) -> Machine {
-    let host = Host(TestMmu(Recording { sharing, loads: RefCell::default() }));
+    let (user_tables, loads) = Default::default();
+    let host = Host(TestMmu(Recording { sharing, user_tables, loads }));
     let config = GlobalAsidsConfig { tags: 64, ..GlobalAsidsConfig::default() };
     let words = (0..GlobalAsids::<Host>::words_for(64)).map(|_| AtomicU64::ZERO).collect();
     let tags = GlobalAsids::new(&host, config, Vec::leak(words)).unwrap();
@@ -128,4 +132,11 @@ fn cpus_that_share_translations_have_the_same_root() {
     let tlb = machine(Sharing::Shared);
     assert!(space(&tlb, [0x1000, 0x1000]).is_ok());
     assert!(matches!(space(&tlb, [0x1000, 0x2000]), Err(Error::Unsupported(_))));
+}
+
+#[test]
+fn user_mode_does_not_run_on_the_kernels_table_where_it_is_to_have_its_own() {
+    let tlb = machine(Sharing::Private);
+    tlb.platform().mmu().0.user_tables.set(true);
+    assert_eq!(space(&tlb, [0x1000; 2]).err(), Some(Error::BadRoot { address: 0x1000 }));
 }

@@ -41,17 +41,16 @@ pub const USER_EXECUTE_NEVER: u64 = 1 << 54;
 
 /// Bits 11:2, the lower attributes.
 const LOWER: u64 = 0xffc;
-/// Bits 63:51, the upper attributes. Bit 50 is `GP` with 48-bit addresses and an address bit
-/// otherwise.
-const UPPER: u64 = !((1 << 51) - 1);
-const GUARDED: u64 = 1 << 50;
+/// Bits 63:50, the upper attributes: from `GP` on. No address has a bit there: with 52-bit addresses the highest are in
+/// bits 9:8 or 15:12 (DDI 0487, "VMSAv8-64 descriptor formats").
+const UPPER: u64 = !((1 << 50) - 1);
 
 /// The attributes of a page or block, as they stand in the descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attributes {
     /// Bits 11:2. `AF` and `nG` are the builder's business.
     pub lower: u64,
-    /// Bits 63:50 (63:51 with 52-bit addresses).
+    /// Bits 63:50.
     pub upper: u64,
 }
 
@@ -65,7 +64,7 @@ impl Attributes {
     /// The same with more bits, each of which goes to the half it belongs to.
     #[must_use]
     pub const fn with(self, bits: u64) -> Self {
-        Self { lower: self.lower | bits & LOWER, upper: self.upper | bits & (UPPER | GUARDED) }
+        Self { lower: self.lower | bits & LOWER, upper: self.upper | bits & UPPER }
     }
 }
 
@@ -113,11 +112,11 @@ pub const fn kernel_leaf(
         Level::L3 => TABLE_OR_PAGE,
         _ => 0,
     };
-    let (lower, upper) = match (geometry.addresses, geometry.granule) {
-        (AddressSize::Bits52, Granule::K4 | Granule::K16) => (LOWER & !INNER_SHAREABLE, UPPER),
-        _ => (LOWER, UPPER | GUARDED),
+    let lower = match (geometry.addresses, geometry.granule) {
+        (AddressSize::Bits52, Granule::K4 | Granule::K16) => LOWER & !INNER_SHAREABLE,
+        _ => LOWER,
     };
-    let attributes = attributes.lower & lower | attributes.upper & upper;
+    let attributes = attributes.lower & lower | attributes.upper & UPPER;
     Ok(VALID | kind | ACCESSED | attributes | address)
 }
 

@@ -39,7 +39,8 @@ impl Native {
     /// * What those types are told of the machine and its CPUs is true of every CPU that calls
     ///   them: they execute instructions and set bits that not every CPU has.
     /// * Where other code writes the registers that those types write, it writes what they have
-    ///   computed, or puts back what it found before it calls them again.
+    ///   computed, or puts back what it found before it calls them again; by then it has removed what the CPU has cached
+    ///   under tag 0 meanwhile, which the reserved root has.
     #[must_use]
     pub const unsafe fn new() -> Self {
         Self(())

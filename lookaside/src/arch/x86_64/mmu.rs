@@ -171,12 +171,6 @@ impl<I: Instructions> X86<I> {
         self.drop_everything();
     }
 
-    /// Whether user mode runs on tables of its own ([`Tables::Separate`]).
-    #[must_use]
-    pub const fn has_user_tables(&self) -> bool {
-        matches!(self.tables, Tables::Separate(_))
-    }
-
     /// The PCID of `tag` in the kernel; PCID 0 where PCIDs are not in use.
     #[inline]
     pub(super) const fn kernel_pcid(&self, tag: Tag) -> Pcid {
@@ -246,6 +240,7 @@ impl<I: Instructions> Mmu for X86<I> {
         Properties {
             broadcasts: self.invlpgb.is_some(),
             faults_forget: true,
+            has_user_tables: matches!(self.tables, Tables::Separate(_)),
             defers_user_flush: self.tables == Tables::Separate(UserFlush::AtExit),
             prefers_per_cpu_tags: true,
             ..Properties::plain(self.tag_bits, &costs::TYPICAL)

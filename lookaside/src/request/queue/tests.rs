@@ -211,6 +211,15 @@ fn a_cpu_that_comes_up_has_no_ipi_pending() {
 }
 
 #[test]
+fn nobody_leaves_a_root_for_a_cpu_that_has_stopped() {
+    let initiator = RequestQueue::<AtomicU64>::NEW;
+    initiator.set_leaving(Some(0x1000));
+    assert_eq!(initiator.leaving(), Some(0x1000));
+    initiator.go_down();
+    assert_eq!(initiator.leaving(), None, "the table may be another space's");
+}
+
+#[test]
 fn what_a_cpu_has_claimed_that_stops_is_handled_all_the_same() {
     let target = RequestQueue::<AtomicU64>::NEW;
     assert!(!target.end_claim_of(CpuId(1)), "nothing is pending");

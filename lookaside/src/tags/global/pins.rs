@@ -120,13 +120,14 @@ impl<P: Platform> GlobalAsids<'_, P> {
         if pins(word) == 0 {
             return Err(Error::NotPinned);
         }
+        // Before the pin is given up: then a CPU may give the space another tag.
+        let tag = space.cookie().tag();
         let mut left = word - 1;
         if left == 0 && tags.epoch() == tags.last_epoch() {
             left = PINNED_IN_LAST_EPOCH;
         } else if left == 0 {
             // The tag stays in this epoch's map. A CPU that still reads the pin renews the cookie within this epoch,
             // where no other space has the tag. From the next epoch on it reads the pin as gone.
-            let tag = space.cookie().tag();
             tags.pinned[usize::from(tag.0) / 64].fetch_and(!(1 << (tag.0 % 64)), Ordering::Relaxed);
             let pinned = tags.turn.pins.load(Ordering::Relaxed);
             tags.turn.pins.store(pinned - 1, Ordering::Relaxed);
@@ -135,8 +136,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let mmu = this_cpu.tlb.platform.mmu();
         if pins(left) == 0 && mmu.properties().broadcasts {
             // The device uses the tag no more, and what it holds goes, before the tag is another space's.
-            let entries = Invalidation::Tag(space.cookie().tag());
-            mmu.flush(this_cpu.errata(), entries, Scope::Broadcast);
+            // The lock keeps the next rollover away until then.
+            mmu.flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Broadcast);
         }
         Ok(())
     }

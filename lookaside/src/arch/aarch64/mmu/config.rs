@@ -188,7 +188,14 @@ impl Config {
                 "changes of a block's size without a flush (FEAT_BBM)",
             ));
         }
-        Ok(errata::of_arm(cpu.midr).errata)
+        let errata = errata::of_arm(cpu.midr).errata;
+        if matches!(self.pairing, Pairing::Paired) && errata.contains(errata::ICACHE_AFTER_LOAD) {
+            // A trampoline changes the ASID, and flushes no instruction cache.
+            return Err(Error::MissingFeature(
+                "an instruction cache that knows ASIDs (Cavium 27456)",
+            ));
+        }
+        Ok(errata)
     }
 
     /// How many bits of a table's address the register can hold.
