@@ -13,8 +13,9 @@
 //!
 //! # What they cannot find
 //!
-//! * IPIs to the CPU that calls [`check`]: call it once more from another one. And IPIs to a CPU that polls
-//!   [`CurrentCpu::handle_ipi`](crate::CurrentCpu::handle_ipi) with interrupts off, and so answers although none arrives.
+//! * IPIs to the CPU that calls [`check`]: call it once more from another one. And IPIs to a CPU that calls
+//!   [`CurrentCpu::handle_ipi`](crate::CurrentCpu::handle_ipi) by itself, in a loop or at each timer tick, and so answers
+//!   although none arrives: [`Report::polling`] counts these.
 //! * An entry that is stale in the tables but in no TLB. Hardware may drop any entry at any time, and
 //!   emulators drop more: QEMU's TCG forgets at every change of the root on RISC-V and x86-64, so that a
 //!   flush which is missed while a CPU runs another space does not show there. [`Translations`] says how

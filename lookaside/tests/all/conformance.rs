@@ -23,11 +23,20 @@ fn a_platform_that_keeps_its_promises_passes_under_either_strategy() {
         let tlb = epochs(CPUS, Fake::new(CPUS, 12));
         tlb.platform().set_answer(acknowledge);
         let report = check_from(77, tlb).unwrap();
-        assert_eq!((report.cpus, report.interrupts), (129, 129 * 2 * 64));
+        // Each gets requests without an IPI, too, which it answers only when the IPI comes.
+        assert_eq!((report.cpus, report.polling, report.interrupts), (129, 0, 129 * 3 * 64));
         let tlb = recent(CPUS, Fake::new(CPUS, 12));
         tlb.platform().set_answer(acknowledge);
         assert_eq!(check_from(0, tlb).unwrap().cpus, 129);
     }
+}
+
+#[test]
+fn cpus_that_answer_without_an_ipi_are_counted() {
+    let tlb = epochs(3, Fake::new(3, 12));
+    tlb.platform().set_answer(Answer::Polls(3));
+    let report = check_from(0, tlb).unwrap();
+    assert_eq!((report.cpus, report.polling, report.interrupts), (2, 2, 2 * 2 * 64));
 }
 
 #[test]

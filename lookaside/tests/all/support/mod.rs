@@ -83,6 +83,8 @@ pub(crate) enum Answer {
     AtOnce,
     /// When somebody waits.
     WhenWaitedFor,
+    /// When somebody waits, interrupted or not: no IPI arrives.
+    Polls(u32),
     /// When the test says so.
     Never,
 }
@@ -498,7 +500,11 @@ unsafe impl Platform for Fake {
     }
 
     fn relax(&self) {
-        if *self.acknowledge.lock().unwrap() == Answer::WhenWaitedFor {
+        let answer = *self.acknowledge.lock().unwrap();
+        if let Answer::Polls(cpus) = answer {
+            *self.pending.lock().unwrap() = (0..cpus).filter(|cpu| *cpu != CPU.get()).collect();
+        }
+        if matches!(answer, Answer::WhenWaitedFor | Answer::Polls(_)) {
             self.deliver();
         }
         self.relaxed.fetch_add(1, Ordering::Relaxed);

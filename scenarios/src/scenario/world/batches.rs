@@ -12,7 +12,7 @@ use super::{Strategy, World, begun::Begun, claims::Removals, freed::Freed};
 
 /// What one CPU has begun, and another completes.
 pub(super) enum Pending<M: Mmu + 'static, T: Strategy<Platform<M>>> {
-    Batch(Unflushed<Platform<M>>),
+    Batch(Box<Unflushed<Platform<M>>>),
     Flush(Box<Begun<M, T>>),
 }
 
@@ -70,7 +70,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         spaces: [usize; 2],
     ) {
         let unflushed = self.begin_batch(this_cpu, ordinal, spaces);
-        self.tell_of(Some(Pending::Batch(unflushed)));
+        self.tell_of(Some(Pending::Batch(Box::new(unflushed))));
         self.rest(this_cpu);
     }
 
@@ -98,7 +98,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         match unsafe { (*self.pending.get()).take() } {
             Some(Pending::Batch(unflushed)) => {
                 let [(one, _), (other, _)] = unflushed.removals;
-                self.complete_batch(this_cpu, unflushed);
+                self.complete_batch(this_cpu, *unflushed);
                 self.leave_space(one);
                 if other != one {
                     self.leave_space(other);
