@@ -20,9 +20,10 @@ use crate::{
 /// addresses and the page size of the entries as they were. Put the frames and page tables in that become free
 /// ([`Self::hold_page`], [`Self::hold_table`]); the flush hands them back ([`super::Flushed::frames`]).
 ///
-/// `F` is the kernel's own container for them, anything that is [`Extend`]ed by its frames: a `Vec`, an intrusive list,
-/// an array with a length. Where nothing becomes free it is `()`. It must be the only way to them: what a container
-/// shares with others, no gather holds back.
+/// `F` is the kernel's own container for them, anything that is [`Extend`]ed by its frames: a `Vec`, a list through the
+/// kernel's records of frames, an array with a length. Where nothing becomes free it is `()`. It must be the only way to
+/// them: what a container shares with others, no gather holds back. Nothing of it is in the frames themselves, to which a
+/// CPU may write until the flush.
 ///
 /// # Concurrent gathers
 ///

@@ -54,7 +54,7 @@ impl Clint {
 
 /// The part of a handler in machine mode that forwards software interrupts to supervisor mode, as text for `naked_asm!` or
 /// `global_asm!`: `forward!("0x2000000", "2f")`, with the *physical* address of the registers, and a label at the handler's
-/// end. It uses `a1` and `a2`, which the handler has saved. Another trap goes on behind it.
+/// end. It uses `a1` and `a2`, which the handler has saved, and reads `mcause` and `mhartid`. Another trap goes on behind it.
 ///
 /// It is there because two things are easily forgotten: MSIP is cleared before the supervisor reads its requests, and
 /// both are ordered, a store to a device before loads from memory, by a fence.

@@ -69,7 +69,8 @@ impl Config {
     }
 
     /// A kernel that has a root of its own, and a trampoline to user mode, and needs no SBI firmware, as xv6 does:
-    /// [`Tables::Separate`], [`Remote::Interrupts`]. It relies on no extension.
+    /// [`Tables::Separate`], [`Remote::Interrupts`]. It relies on no extension. `kernel_root` is the physical address of the
+    /// kernel's top table, in bytes.
     #[must_use]
     pub const fn separate(mode: Mode, kernel_root: u64) -> Self {
         let (tables, remote) = (Tables::Separate, Remote::Interrupts);

@@ -1,6 +1,6 @@
 //! RISC-V.
 //!
-//! This is the essay; the files beside it hold one concept each. Manual means *The RISC-V
+//! Manual means *The RISC-V
 //! Instruction Set Manual, Volume II: Privileged Architecture*; names like `norm:asidlen` are its
 //! normative anchors.
 //!
