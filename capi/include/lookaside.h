@@ -261,7 +261,7 @@ LOOKASIDE_MUST_CHECK int lookaside_stopped(uint32_t cpu);
 /* -- Address spaces ---------------------------------------------------------------------------------------------- */
 
 /* A new space with this root table (physical address). `user_root`: that of user mode, with LOOKASIDE_USER_TABLES,
- * where 0 is refused (LOOKASIDE_EBADROOT); otherwise 0. Overwrites `space`, which may be uninitialised memory, or the copy that fork has made. The space has no
+ * where 0 and `root` are refused (LOOKASIDE_EBADROOT); otherwise 0. Overwrites `space`, which may be uninitialised memory, or the copy that fork has made. The space has no
  * tag yet. IRQs: any. If one is initialised anew that was in use and not released, nobody notices: its tag stays used up,
  * and CPUs stay in its tables. Until the space is released the table stays a page table, and it maps no page of user mode as
  * global. (Linux: init_new_context. FreeBSD: pmap_pinit.) */
@@ -312,7 +312,7 @@ LOOKASIDE_MUST_CHECK int lookaside_root_end(void);
 /* What the trampoline writes to the register that holds the tag: at the exit to user mode in a space that this CPU runs,
  * and at the next trap. For kernels with LOOKASIDE_ASID_PAIRS, _OWN_ROOT or _USER_TABLES; for others both are what the
  * register holds. Call lookaside_switch before it, even for the space that runs already. For one exit: IRQs off, and nothing
- * else is called until user mode.
+ * else is called until user mode. For a space that this CPU does not run it ends in lookaside_platform_panic.
  *
  * Returns 1 if the trampoline executes `sfence.vma` (of everything) after each of the two writes: RISC-V harts without ASIDs,
  * where the result is the same at each call. Otherwise 0, and it executes no fence; on Arm64 see docs/integrating.md.

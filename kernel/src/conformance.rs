@@ -106,6 +106,7 @@ impl conformance::Scratch<Hw> for Scratch {
         let mailbox = &WORK[cpu.index()];
         let at = (&raw const work).cast_mut().cast();
         mailbox.store(at, Ordering::Release); // Release: what came before.
+        arch::interrupt_cpu(cpu.index());
         while !mailbox.load(Ordering::Acquire).is_null() {
             tlb::handle_ipi();
             arch::relax();

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::ids::CpuId;
 
-/// Why an operation was refused: it has not been done, in no part unless its documentation says so.
+/// Why an operation was refused. It was not done; where parts of it were, its documentation says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

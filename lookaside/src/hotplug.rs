@@ -114,8 +114,9 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     pub fn offline(self) {
         let _ = self.park();
         self.handle_ipi();
+        // With power on it keeps what it has cached of walks, while other CPUs free those tables: those whose request it
+        // has acknowledged above, by going down, and later.
         self.tlb.go_down(self.id());
-        // With power on it keeps what it has cached of walks, while other CPUs free those tables.
         self.mmu().flush(self.errata(), Invalidation::All, Scope::Local);
     }
 }

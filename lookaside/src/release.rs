@@ -42,6 +42,8 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         }
         let released = T::release(&self.for_allocator(), space);
         space.residents().clear();
+        // What absent CPUs and devices hold is under a tag that the space has no more.
+        space.lock_residency(&self.tlb.platform).set_stale(false);
         released
     }
 

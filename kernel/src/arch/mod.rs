@@ -74,6 +74,13 @@ mod imp;
 
 pub(crate) use imp::*;
 
+/// As the architecture's. In builds that test the tests no IPI is sent.
+pub(crate) fn interrupt_cpu(cpu: usize) {
+    if !cfg!(feature = "no-ipi") {
+        imp::interrupt_cpu(cpu);
+    }
+}
+
 /// The size of every kernel stack, in bytes.
 pub(crate) const STACK: usize = 32 << 10;
 

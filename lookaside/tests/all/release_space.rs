@@ -6,7 +6,7 @@ use std::panic::catch_unwind;
 use crate::support::{
     Fake, Op,
     machine::{
-        Machine, Strategy, epochs, epochs_with, flush, park, recent, space, switch, this_cpu,
+        Machine, Strategy, What, epochs, epochs_with, flush, park, recent, space, switch, this_cpu,
     },
     on,
 };
@@ -108,6 +108,33 @@ fn where_walks_outlive_tags_every_cpu_forgets_the_tables() {
         assert!(tlb.platform().acts().iter().any(|(_, op)| forgets(op)));
     }
     on_both!(check, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
+}
+
+#[test]
+fn a_released_space_gives_its_tables_back_whatever_was_flushed_and_pinned() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let (mut a, b) = (space(tlb, 1), space(tlb, 2));
+        let _ = (switch(tlb, OTHER, &a), switch(tlb, OTHER, &b));
+        // A CPU that has left is made absent, and may hold entries.
+        let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
+        let _ = on(0, || this_cpu(tlb).release(&mut a));
+        assert_eq!(a.into_tables(), Root::new(4096));
+    }
+    on_both!(check, Fake::new(CPUS, 16));
+    check(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    let mut a = space(tlb, 1);
+    let _ = this_cpu(tlb).pin(&a).unwrap();
+    this_cpu(tlb).unpin(&a).unwrap();
+    let _ = this_cpu(tlb).release(&mut a);
+    assert_eq!(a.into_tables(), Root::new(4096));
+    // In the last epoch no space has a tag of its own.
+    let config = GlobalAsidsConfig { tags: 8, last_epoch: 2, ..Default::default() };
+    let tlb = epochs_with(CPUS, Fake::new(CPUS, 16).without_broadcast(), config);
+    while tlb.tags().epoch() < 2 {
+        let _ = switch(tlb, 0, &space(tlb, 2));
+    }
+    check(tlb);
 }
 
 #[test]

@@ -327,8 +327,9 @@ impl<'t> Walk<'t> {
             return;
         }
         if self.tasks.tasks.contains_key(&child) {
-            // Its end was not seen, and its number is given away again.
+            // Its end was not seen, or that it has freed its pages, and its number is given away again.
             self.exit(event, child);
+            self.free(event, child);
         }
         let Some(parent) = self.tasks.tasks.get_mut(&event.task) else {
             self.introduce(child, Some(name));

@@ -43,6 +43,8 @@ pub(crate) enum Fault {
     NoSpurious,
     /// One CPU runs without having come online.
     OneOffline,
+    /// The platform sends no IPI.
+    NoIpi,
 }
 
 impl Fault {
@@ -54,6 +56,7 @@ impl Fault {
             Self::OneTag => "one-tag",
             Self::NoSpurious => "no-spurious",
             Self::OneOffline => "one-offline",
+            Self::NoIpi => "no-ipi",
         }
     }
 
@@ -65,6 +68,7 @@ impl Fault {
             Self::OneTag => Some("reads the page of another space"),
             Self::NoSpurious => Some("handles a spurious fault without `spurious_fault`"),
             Self::OneOffline => Some("CPU 1 is not online"),
+            Self::NoIpi => Some("CPU 1 is up and does not answer"),
         }
     }
 
@@ -72,7 +76,7 @@ impl Fault {
     pub(crate) fn shows_on(self, architecture: Architecture) -> bool {
         match self {
             Self::NoRemote => false,
-            Self::NoFlush | Self::OneOffline => true,
+            Self::NoFlush | Self::OneOffline | Self::NoIpi => true,
             Self::OneTag => architecture == Architecture::Aarch64,
             Self::NoSpurious => architecture != Architecture::X86_64,
         }

@@ -1,8 +1,7 @@
 //! RISC-V.
 //!
-//! Manual means *The RISC-V
-//! Instruction Set Manual, Volume II: Privileged Architecture*; names like `norm:asidlen` are its
-//! normative anchors.
+//! Manual means *The RISC-V Instruction Set Manual, Volume II: Privileged Architecture*; names like `norm:asidlen` are
+//! its normative anchors.
 //!
 //! # Instructions used
 //!

@@ -192,7 +192,7 @@ impl Config {
         if matches!(self.pairing, Pairing::Paired) && errata.contains(errata::ICACHE_AFTER_LOAD) {
             // A trampoline changes the ASID, and flushes no instruction cache.
             return Err(Error::MissingFeature(
-                "an instruction cache that knows ASIDs (Cavium 27456)",
+                "an instruction cache that broadcasts leave intact (Cavium 27456)",
             ));
         }
         Ok(errata)
