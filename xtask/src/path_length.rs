@@ -19,13 +19,13 @@ struct Row(&'static str, usize, usize);
 /// another CPU, and 25 in 6 for a switch.
 const ROWS: [Row; 9] = [
     Row("arm64/switch", 39, 15),
-    Row("riscv/switch", 43, 16),
+    Row("riscv/switch", 42, 15),
     Row("x86-recent/switch", 57, 15),
     Row("arm64/unmap", 89, 24),
     Row("riscv/unmap", 87, 22),
     Row("x86-recent/unmap", 88, 25),
     Row("arm64/shootdown-1", 138, 28),
-    Row("riscv/shootdown-1", 174, 28),
+    Row("riscv/shootdown-1", 172, 28),
     Row("x86-recent/shootdown-1", 160, 29),
 ];
 

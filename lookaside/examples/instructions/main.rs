@@ -76,7 +76,13 @@ fn machine_of<M: Mmu, T: Tags<Host<M, CPU_WORDS>>, const CPU_WORDS: usize>(
         tlb.online(&(), features)?;
     }
     let spaces = (2..2 + SPACES)
-        .map(|page| tlb.space(Root::new(page << 12), [const { AtomicU64::ZERO }; CPU_WORDS]))
+        .map(|page| {
+            // Where user mode has tables of its own, another one than the kernel's.
+            let own = tlb.platform().mmu().properties().has_user_tables;
+            let user_table = page << 12 | u64::from(own) << 30;
+            let root = Root { table: page << 12, user_table };
+            tlb.space(root, [const { AtomicU64::ZERO }; CPU_WORDS])
+        })
         .collect::<Result<_, _>>()?;
     Ok(Machine { tlb, spaces })
 }
