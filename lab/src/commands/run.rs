@@ -245,8 +245,9 @@ fn answer(
     machines: usize,
 ) -> Result<Answer, Refused> {
     let (ranges, seed) = (&book.ranges, arguments.seed);
+    let influences = machines > 1;
     let question =
-        Question { machine, ranges, assumed, strategies, machines, seed, influences: machines > 1 };
+        Question { machine, ranges, assumed, strategies, machines, seed, tie: 0.0, influences };
     let bar = progress::bar(machines * strategies.len());
     let answer = question.answer(&|machine, strategy, seed| {
         let mut run = run(&strategy.to_owned(), seed);
@@ -454,19 +455,21 @@ fn to_json(arguments: &Arguments, machine: &str, shown: &Shown) -> String {
     format!("{document:#}\n")
 }
 
+/// What an answer turns on, for programs.
+pub(super) fn influence(one: &sensitivity::Influence) -> serde_json::Value {
+    json!({
+        "number": one.number.name,
+        "quality": one.number.quality.word(),
+        "low_ns": one.number.low / 1e3,
+        "high_ns": one.number.high / 1e3,
+        "correlation": one.correlation,
+        "ends": one.ends,
+    })
+}
+
 fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::Value {
     let [leader, second] = answer.pair;
     let interval = |one: &sensitivity::Interval| json!([one.low, one.median, one.high]);
-    let influence = |one: &sensitivity::Influence| {
-        json!({
-            "number": one.number.name,
-            "quality": one.number.quality.word(),
-            "low_ns": one.number.low / 1e3,
-            "high_ns": one.number.high / 1e3,
-            "correlation": one.correlation,
-            "ends": one.ends,
-        })
-    };
     let of = |(strategy, name): (usize, &String)| {
         json!({
             "strategy": name,
@@ -476,6 +479,7 @@ fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::Value {
     };
     json!({
         "machines": answer.machines,
+        "tied_on": answer.tied,
         "metric": answer.metric,
         "first": strategies[leader],
         "second": strategies[second],

@@ -27,6 +27,8 @@ pub struct Question<'q> {
     pub machines: usize,
     /// What pseudo-random numbers begin with.
     pub seed: u64,
+    /// Two strategies are as good as each other where the better is at most this part better: 0.01 is one percent.
+    pub tie: f64,
     /// Whether it is looked for what the answer turns on, which takes some more runs.
     pub influences: bool,
 }
@@ -48,7 +50,13 @@ pub struct Interval {
 impl Interval {
     /// That of these numbers; none if there are none.
     #[must_use]
-    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+    pub fn of(values: Vec<f64>) -> Option<Self> {
+        Self::with_tails(values, 0.1)
+    }
+
+    /// The same with another part of the numbers below its low end, and as many above its high end.
+    #[must_use]
+    pub fn with_tails(mut values: Vec<f64>, tail: f64) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
         let at = |share: f64| {
@@ -56,7 +64,7 @@ impl Interval {
             let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
             below + (above - below) * place.fract()
         };
-        Some(Self { low: at(0.1), median: at(0.5), high: at(0.9) })
+        Some(Self { low: at(tail), median: at(0.5), high: at(1.0 - tail) })
     }
 
     /// Whether a number is in it.
@@ -83,14 +91,18 @@ pub struct Influence {
 pub struct Answer {
     /// How many they are.
     pub machines: usize,
+    /// The metrics of each strategy on each machine.
+    pub outcomes: Vec<Vec<Vec<Metric>>>,
     /// For each strategy, for each metric, where it lies.
     pub intervals: Vec<Vec<Interval>>,
     /// The metric that decides: the first.
     pub metric: &'static str,
-    /// On how many machines each strategy is best.
+    /// On how many machines each strategy is best, and better than each other.
     pub best: Vec<usize>,
-    /// The two strategies that are compared: the one that is best most often, and the best of the others. The same
-    /// one twice if there is one only.
+    /// On how many machines the best two are as good as each other ([`Question::tie`]).
+    pub tied: usize,
+    /// The two strategies that are compared: the one that is best most often, and the best of the others; of those
+    /// that are as often the best, the one with the better median. The same one twice if there is one only.
     pub pair: [usize; 2],
     /// How many times as good the first of them is as the second.
     pub gain: Interval,
@@ -138,25 +150,26 @@ impl Question<'_> {
         let first = &outcomes[0][0][0];
         let better = best_of(first);
         let deciding = |strategy: usize, i: usize| outcomes[strategy][i][0].value;
-        let mut best = vec![0; strategies.len()];
+        let (mut best, mut tied) = (vec![0; strategies.len()], 0);
         for i in 0..all.len() {
             let of = |strategy: usize| gain(deciding(strategy, i), 1.0, better);
-            let winner = (0..strategies.len()).max_by(|&a, &b| {
-                // The earlier of two that are the same.
-                of(a).total_cmp(&of(b)).then(b.cmp(&a))
-            });
-            best[winner.unwrap_or(0)] += 1;
+            let mut order: Vec<usize> = (0..strategies.len()).collect();
+            order.sort_by(|&a, &b| of(b).total_cmp(&of(a)));
+            let [winner, next] = [order[0], order[order.len().min(2) - 1]];
+            let is_tie = winner != next && of(winner) <= of(next) * (1.0 + self.tie);
+            if is_tie { tied += 1 } else { best[winner] += 1 }
         }
-        let order = |&a: &usize, &b: &usize| best[a].cmp(&best[b]).then(b.cmp(&a));
-        let leader = (0..strategies.len()).max_by(order).unwrap_or(0);
         let median = |strategy: usize| {
             let values = (0..all.len()).map(|i| gain(deciding(strategy, i), 1.0, better)).collect();
             Interval::of(values).map_or(0.0, |interval| interval.median)
         };
+        // The earlier of two that are the same.
+        let order = |&a: &usize, &b: &usize| {
+            best[a].cmp(&best[b]).then(median(a).total_cmp(&median(b))).then(b.cmp(&a))
+        };
+        let leader = (0..strategies.len()).max_by(order).unwrap_or(0);
         let others = (0..strategies.len()).filter(|&strategy| strategy != leader);
-        let second = others
-            .max_by(|a, b| order(a, b).then(median(*a).total_cmp(&median(*b))))
-            .unwrap_or(leader);
+        let second = others.max_by(order).unwrap_or(leader);
         let pair = [leader, second];
         let is_one = leader == second;
         let answers: Vec<f64> = (0..all.len())
@@ -185,11 +198,13 @@ impl Question<'_> {
             intervals,
             metric: first.key,
             best,
+            tied,
             pair,
             gain: Interval::of(answers.clone()).unwrap_or(nothing),
             influences,
             unpriced,
             readings: readings(machine, &all, &answers, is_one),
+            outcomes,
         })
     }
 
@@ -288,4 +303,55 @@ fn readings(
             (name.map_or_else(|| "as in the file".to_owned(), Clone::clone), wins, count)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What plausible machines say of strategies whose times on each of them are these.
+    fn answer(times: &[&[f64]], tie: f64) -> Answer {
+        let strategies: Vec<String> = (0..times.len()).map(|i| i.to_string()).collect();
+        let machine = Machine::named("zen4").unwrap();
+        let question = Question {
+            machine: &machine,
+            ranges: &Ranges::default(),
+            assumed: &[],
+            strategies: &strategies,
+            machines: times[0].len(),
+            seed: 0,
+            tie,
+            influences: false,
+        };
+        let ask = |_: &Machine, strategy: &str, seed: u64| {
+            let value = times[strategy.parse::<usize>().unwrap()][seed as usize];
+            Ok(vec![Metric { key: "time", unit: "s", value }])
+        };
+        question.answer(&ask).unwrap()
+    }
+
+    #[test]
+    fn who_is_best_is_counted_and_ties_are_nobodys() {
+        let of = answer(&[&[1.0, 3.0, 2.0, 2.0], &[2.0, 1.0, 2.01, 2.0], &[9.0; 4]], 0.01);
+        assert_eq!((of.best, of.tied, of.pair), (vec![1, 1, 0], 2, [0, 1]));
+        let of = answer(&[&[1.0, 3.0, 2.0, 2.0], &[2.0, 1.0, 2.01, 2.0], &[9.0; 4]], 0.0);
+        assert_eq!((of.best, of.tied, of.pair), (vec![2, 1, 0], 1, [0, 1]));
+        let of = answer(&[&[5.0; 3], &[5.0; 3]], 0.0);
+        assert_eq!((of.best, of.tied), (vec![0, 0], 3));
+    }
+
+    #[test]
+    fn of_those_that_are_never_best_the_better_is_second() {
+        assert_eq!(answer(&[&[9.0; 3], &[1.0; 3], &[2.0; 3]], 0.0).pair, [1, 2]);
+        let alone = answer(&[&[3.0, 4.0]], 0.01);
+        assert_eq!((alone.best, alone.tied, alone.pair), (vec![2], 0, [0, 0]));
+    }
+
+    #[test]
+    fn an_interval_has_tails_of_the_size_that_was_asked_for() {
+        let numbers: Vec<f64> = (0..=100).rev().map(f64::from).collect();
+        let ends = |of: Option<Interval>| of.map(|of| [of.low, of.median, of.high].map(f64::round));
+        assert_eq!(ends(Interval::of(numbers.clone())), Some([10.0, 50.0, 90.0]));
+        assert_eq!(ends(Interval::with_tails(numbers, 0.05)), Some([5.0, 50.0, 95.0]));
+    }
 }

@@ -11,46 +11,54 @@ const ENOUGH: usize = 24;
 /// Sentences, each a line.
 #[must_use]
 pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<String> {
-    let Answer { machines, best, pair: [leader, second], gain, influences, .. } = answer;
-    let mut lines = Vec::new();
-    if leader == second {
+    let Answer { machines, best, tied, pair: [leader, second], gain, .. } = answer;
+    let first = if leader == second {
         let range = format!("{} to {}", number(gain.low), number(gain.high));
-        lines.push(format!(
-            "{} on 80 % of {machines} plausible machines of this kind: {range}.",
-            answer.metric
-        ));
+        format!("{} on 80 % of {machines} plausible machines of this kind: {range}.", answer.metric)
+    } else if tied == machines {
+        let names = [leader, second].map(|&strategy| &strategies[strategy]);
+        let [one, other] = names;
+        format!("{one} and {other} come to the same on all {machines} plausible machines.")
     } else {
-        let share = (100.0 * best[*leader] as f64 / *machines as f64).round();
-        lines.push(format!(
-            "{} is best on {share} % of {machines} plausible machines of this kind, {} to {} as good \
+        let share = |count: usize| (100.0 * count as f64 / *machines as f64).round();
+        let same = match tied {
+            0 => String::new(),
+            _ => format!(" (on {} % the best two come to the same)", share(*tied)),
+        };
+        format!(
+            "{} is best on {} % of {machines} plausible machines of this kind{same}, {} to {} as good \
              as {} on 80 % of them.",
             strategies[*leader],
+            share(best[*leader]),
             times(gain.low),
             times(gain.high),
             strategies[*second]
-        ));
-    }
+        )
+    };
+    [first].into_iter().chain(reasons(answer)).chain(unpriced(answer, machine)).collect()
+}
+
+/// What an answer turns on and what would settle it, each sentence a line.
+#[must_use]
+pub fn reasons(answer: &Answer) -> Vec<String> {
+    let Answer { machines, influences, .. } = answer;
+    let mut lines = Vec::new();
+    let list: Vec<String> = influences.iter().map(|one| influence(one, answer)).collect();
     // What is so on every machine turns on no price; how large it is may.
-    let is_settled = leader != second && best[*leader] == *machines;
-    let measure = influences.iter().find(|one| is_measured(&one.number.name));
-    if is_settled {
-        let how: Vec<String> = influences.iter().map(|one| influence(one, answer)).collect();
-        let how = if how.is_empty() {
+    if is_settled(answer) {
+        let how = if list.is_empty() {
             String::new()
         } else {
-            format!("; by how much, on {}", how.join("; "))
+            format!("; by how much, on {}", list.join("; "))
         };
         lines.push(format!("Which is best turns on no price within its range{how}."));
     } else if influences.is_empty() {
         let few = if *machines < ENOUGH { ", or so few machines do not show it" } else { "" };
         lines.push(format!("No single price decides{few}."));
     } else {
-        let list: Vec<String> = influences.iter().map(|one| influence(one, answer)).collect();
         lines.push(format!("It turns on {}.", list.join("; ")));
     }
-    let flips =
-        |one: &&Influence| leader != second && (one.ends[0] - 1.0) * (one.ends[1] - 1.0) < 0.0;
-    if let Some(one) = influences.iter().find(flips) {
+    if let Some(one) = influences.iter().find(|one| flips(one, answer)) {
         let unpriced = match one.number.quality {
             Quality::Unpriced => ", which nobody has published for such a machine",
             Quality::Proxy => ", which is another machine's",
@@ -59,24 +67,61 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
         };
         lines.push(format!("The answer depends on {}{unpriced}.", key(&one.number.name)));
     }
-    if let Some(one) = measure.filter(|_| !is_settled) {
-        lines.push(format!(
-            "What settles it most: on such a machine, `lookaside calibrate --only {}`.",
-            key(&one.number.name)
-        ));
+    let command = measurement(answer).map(|price| format!("`lookaside calibrate --only {price}`"));
+    match (unmeasured(answer).map(|one| key(&one.number.name)), command) {
+        (None, Some(command)) => {
+            lines.push(format!("What settles it most: on such a machine, {command}."));
+        }
+        (Some(price), Some(command)) => lines.push(format!(
+            "`lookaside calibrate` cannot measure {price}; of what it can measure, this helps most: {command}."
+        )),
+        (Some(price), None) => lines.push(format!("`lookaside calibrate` cannot measure {price}.")),
+        (None, None) => {}
     }
     for (name, wins, count) in &answer.readings {
         lines.push(format!("With the sources read {name}: on {wins} of {count}."));
     }
-    if !answer.unpriced.is_empty() {
-        let names: Vec<&str> = answer.unpriced.iter().map(|name| key(name)).collect();
-        lines.push(format!(
+    lines
+}
+
+/// What the machine has no price for, and how that is charged; none where it has all.
+#[must_use]
+pub fn unpriced(answer: &Answer, machine: &str) -> Option<String> {
+    let names: Vec<&str> = answer.unpriced.iter().map(|name| key(name)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
             "{machine} has no price for {}: charged as nothing with the file's numbers, and as a \
              range from the literature here.",
             names.join(", ")
-        ));
-    }
-    lines
+        )
+    })
+}
+
+/// Whether the other strategy is better at one end of a number's range.
+fn flips(one: &Influence, answer: &Answer) -> bool {
+    answer.pair[0] != answer.pair[1] && (one.ends[0] - 1.0) * (one.ends[1] - 1.0) < 0.0
+}
+
+/// Whether the answer is the same on every machine.
+fn is_settled(answer: &Answer) -> bool {
+    let Answer { machines, best, tied, pair: [leader, second], .. } = answer;
+    tied == machines || leader != second && best[*leader] == *machines
+}
+
+/// The price that decides most, where `lookaside calibrate` cannot measure it: one that turns the answer before others.
+#[must_use]
+pub fn unmeasured(answer: &Answer) -> Option<&Influence> {
+    let all = &answer.influences;
+    let most = all.iter().find(|one| flips(one, answer)).or(all.first());
+    most.filter(|one| !is_settled(answer) && !is_measured(&one.number.name))
+}
+
+/// The price to measure: of those that `lookaside calibrate --only` can, the one on which the answer turns most.
+#[must_use]
+pub fn measurement(answer: &Answer) -> Option<&str> {
+    let mut measured = answer.influences.iter().filter(|one| is_measured(&one.number.name));
+    let most = measured.clone().find(|one| flips(one, answer)).or(measured.next());
+    most.filter(|_| !is_settled(answer)).map(|one| key(&one.number.name))
 }
 
 fn influence(one: &Influence, answer: &Answer) -> String {
@@ -128,4 +173,52 @@ pub(crate) const MEASURED: [&str; 14] = [
 /// Whether a number is one of these.
 pub(crate) fn is_measured(name: &str) -> bool {
     name.strip_prefix("prices.").is_some_and(|key| MEASURED.contains(&key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sensitivity::{Interval, Uncertain};
+
+    /// An answer on nine machines of ten that turns on these prices, each with the answer at both ends of its range.
+    fn answer(influences: &[(&str, [f64; 2])]) -> Answer {
+        let influence = |&(key, ends): &(&str, [f64; 2])| {
+            let (name, quality) = (format!("prices.{key}"), Quality::Proxy);
+            let number = Uncertain { name, quality, known: None, low: 1e3, high: 2e3 };
+            Influence { number, correlation: 0.5, ends }
+        };
+        Answer {
+            machines: 10,
+            outcomes: Vec::new(),
+            intervals: Vec::new(),
+            metric: "time",
+            best: vec![9, 1],
+            tied: 0,
+            pair: [0, 1],
+            gain: Interval { low: 0.9, median: 1.5, high: 2.0 },
+            influences: influences.iter().map(influence).collect(),
+            unpriced: Vec::new(),
+            readings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_price_that_turns_the_answer_is_measured_or_said_not_to_be() {
+        let of = answer(&[("walk", [1.1, 1.2]), ("flush_page", [0.9, 2.0])]);
+        assert_eq!(measurement(&of), Some("flush_page"), "the other price never turns it");
+        let all = reasons(&of).concat();
+        assert!(all.contains(
+            "What settles it most: on such a machine, `lookaside calibrate --only flush_page`"
+        ));
+        let of = answer(&[("walk", [1.1, 1.2]), ("fabric_sync", [0.9, 2.0])]);
+        assert_eq!(unmeasured(&of).unwrap().number.name, "prices.fabric_sync");
+        let all = reasons(&of).concat();
+        assert!(
+            !all.contains("settles")
+                && all.contains("`lookaside calibrate` cannot measure fabric_sync")
+        );
+        assert!(all.contains("this helps most: `lookaside calibrate --only walk`"), "{all}");
+        let settled = Answer { best: vec![10, 0], ..answer(&[("flush_page", [1.1, 2.0])]) };
+        assert_eq!((measurement(&settled), unmeasured(&settled)), (None, None));
+    }
 }
