@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use lookaside_replay::{
     Replayed, WorkingSet,
-    assume::{fitting_machine, usual_flushes},
+    assume::{fitting_machine, usual_flushes, usual_strategies},
     difference::{Change, Difference, Per, Side},
     inputs::has_flushes,
     what_if::{Knob, Scenario},
 };
-use lookaside_simulation::reproduce::Book;
+use lookaside_simulation::{data::Isa, reproduce::Book};
 use lookaside_terminal::{
     Refused,
     grid::{Grid, number, percent},
@@ -74,15 +74,11 @@ impl Options {
         };
         let machine = book.machine(&key)?.clone();
         let guest = trace.origin.guest == Some(true);
-        let strategy = self.strategy.clone().unwrap_or_else(|| {
-            match machine.isa {
-                lookaside_simulation::data::Isa::X86_64 if guest => "linux-ipi-2025-kvm",
-                lookaside_simulation::data::Isa::X86_64 => "linux-ipi-2025",
-                lookaside_simulation::data::Isa::Aarch64 => "linux-broadcast",
-                lookaside_simulation::data::Isa::Riscv64 => "lookaside",
-            }
-            .to_owned()
-        });
+        let linux = match machine.isa {
+            Isa::X86_64 if guest => "linux-ipi-2025-kvm",
+            _ => usual_strategies(&machine)[0],
+        };
+        let strategy = self.strategy.clone().unwrap_or_else(|| linux.to_owned());
         lookaside_simulation::strategy::find(&strategy, &machine)?;
         let flushes = usual_flushes(&machine, has_flushes(trace));
         let script = reconstruct(trace, flushes)?;
