@@ -29,6 +29,7 @@ const EXAMPLES: &str = "Examples:
   lookaside record -- make -j8                 record a command (as root)
   lookaside record --pid 4711 --duration 10    record a server that runs already
   lookaside replay make.trace                  what TLB flushes and switches cost it
+  lookaside advise make.trace --machine genoa  which way of flushing, and how sure that is
   lookaside what-if make.trace                 which setting of Linux would save most
   lookaside diff before.trace after.trace      what changed
   lookaside reproduce                          published benchmarks beside the model
@@ -64,6 +65,10 @@ enum Command {
     /// Replays a trace of a live system under several strategies, on a modelled machine.
     #[cfg(feature = "traces")]
     Replay(commands::replay::Arguments),
+    /// Says which mechanism of flushing a machine should use for a recorded program, how certain that is, and what
+    /// would settle it: on one page.
+    #[cfg(feature = "traces")]
+    Advise(commands::advise::Arguments),
     /// Shows what changed between two traces, or for one trace between two settings: by cause, by process and function.
     #[cfg(feature = "traces")]
     Diff(commands::diff::Arguments),
@@ -141,6 +146,8 @@ fn main() -> ExitCode {
         Command::Import(arguments) => commands::import::run(&arguments),
         #[cfg(feature = "traces")]
         Command::Replay(arguments) => commands::replay::run(&arguments),
+        #[cfg(feature = "traces")]
+        Command::Advise(arguments) => commands::advise::run(&arguments),
         #[cfg(feature = "traces")]
         Command::Diff(arguments) => commands::diff::run(&arguments),
         #[cfg(feature = "traces")]

@@ -64,7 +64,7 @@ fn refused(all: &[(&str, &str)]) {
 
 #[test]
 fn traces_that_are_none() {
-    for command in ["import", "replay", "what-if", "diff", "against-linux"] {
+    for command in ["import", "replay", "advise", "what-if", "diff", "against-linux"] {
         let more = if command == "diff" { " TRACE" } else { "" };
         for (file, words) in [
             ("missing", "error: missing: it cannot be read"),
@@ -96,6 +96,7 @@ fn a_trace_whose_end_is_missing_is_replayed_and_that_is_said() {
     for (command, said_on_screen) in [
         ("replay cut.trace", true),
         ("import cut.trace", true),
+        ("advise cut.trace", true),
         ("what-if cut.trace thp=on --seeds 1", false),
         ("diff cut.trace cut.trace --seeds 1", false),
         ("against-linux cut.trace --machine zen5", false),
@@ -130,6 +131,30 @@ fn numbers_that_are_none_or_too_large() {
         ("against-linux TRACE --most nan", "a ratio is a number"),
         ("what-if TRACE thp=on thp=off", "`thp=on` and `thp=off` are of one knob"),
         ("what-if TRACE ceiling=1 ceiling=1", "are of one knob"),
+    ]);
+}
+
+#[test]
+fn advice_that_nobody_can_give() {
+    refused(&[
+        ("advise TRACE --plausible 0", "0 plausible machines say nothing of how certain"),
+        // Before the trace is read.
+        ("advise missing --plausible 10001", "10001 plausible machines"),
+        ("advise missing --machine zzz", "no machine `zzz`"),
+        (
+            "advise missing --machine zen4 --strategy lookaside,linux-invlpgb-2025",
+            "`zen4` has no INVLPGB",
+        ),
+        ("advise missing --strategy lookaside", "nothing to choose from one strategy"),
+        ("advise missing --strategy lookaside,lookaside", "`lookaside` is named twice"),
+        (
+            "advise TRACE --machine neoverse_v2 --strategy lookaside,linux-ipi-2025",
+            "`neoverse_v2`, which is Arm64",
+        ),
+        ("advise TRACE --machine zen4 --cpus 96", "96 CPUs; machine `zen4` has 32"),
+        ("advise TRACE --cpus 96", "chosen for the trace, has 2: name one that has as many"),
+        ("advise TRACE --machine zen4 --cpus 0", "0 CPUs"),
+        ("advise TRACE --machine sg2042", "`lookaside` is the only strategy that is modelled"),
     ]);
 }
 
@@ -177,6 +202,7 @@ fn places_where_no_file_can_be_made_are_refused_before_the_work() {
     refused(&[
         ("reproduce --output /proc/x", words),
         ("replay TRACE --output /proc/x", words),
+        ("advise missing --output /proc/x", words),
         ("replay TRACE --perfetto /proc/x", words),
         ("replay TRACE --report /proc/x", words),
         ("sweep WORKLOAD --machine zen5 --over cpus=2 -o /proc/x.csv", words),

@@ -1,8 +1,10 @@
-//! What the README and `docs/costs.md` show of `lookaside reproduce`, `run` and `replay` is what they print.
+//! What the README, `docs/costs.md` and `docs/advise.md` show of `lookaside reproduce`, `run`, `replay` and `advise` is
+//! what they print.
 
 use std::process::Command;
 
 const README: &str = include_str!("../../README.md");
+const ADVISE: &str = include_str!("../../docs/advise.md");
 const COSTS: &str = include_str!("../../docs/costs.md");
 
 /// Finds the pieces that a page shows after a mark, in their order, in what was printed.
@@ -61,6 +63,17 @@ fn the_readme_shows_a_replay() {
         "lookaside replay traces/threads.trace",
         &printed(&["replay", "traces/threads.trace"]),
     );
+}
+
+#[test]
+fn the_page_on_mechanisms_shows_what_is_advised() {
+    for advise in [
+        "advise traces/corpus/judged/zstd.trace --machine turin --cpus 96 --plausible 24",
+        "advise traces/corpus/judged/zstd.trace --machine neoverse_v2 --cpus 96 --plausible 24",
+    ] {
+        let words: Vec<&str> = advise.split_whitespace().collect();
+        shows(ADVISE, &format!("lookaside {advise}"), &printed(&words));
+    }
 }
 
 /// The median and the largest share of a table of `docs/against-linux.md`, rounded, and the machine of the largest.

@@ -118,6 +118,17 @@ pub fn usual_strategies(machine: &Machine) -> &'static [&'static str] {
     }
 }
 
+/// The mechanisms of flushing that a machine can use: what Linux does there, what it does without `INVLPGB`, and what
+/// the library does. No strategy that only interrupts is modelled for Arm64.
+#[must_use]
+pub fn mechanisms(machine: &Machine) -> Vec<&'static str> {
+    let mut all = usual_strategies(machine).to_vec();
+    if machine.features.invlpgb {
+        all.insert(1, "linux-ipi-2025");
+    }
+    all
+}
+
 /// Where flushes are taken from where nobody says so: kernels of x86 record them, others do not.
 #[must_use]
 pub fn usual_flushes(machine: &Machine, script_has_them: bool) -> Flushes {

@@ -113,6 +113,10 @@ impl Choice<'_> {
             Some(chosen) => chosen,
             None => usual_flushes(machine, has_flushes(trace)),
         };
+        let limit = machine.model.topology.cpus();
+        if let Some(cpus) = self.cpus.filter(|&cpus| cpus == 0 || cpus > limit) {
+            return Err(Refused(format!("{cpus} CPUs; machine `{key}` has {limit}")));
+        }
         let script = reconstruct(trace, flushes)?;
         let cpus = self.cpus.unwrap_or(script.cpus.len());
         let (working_set, from) = self.working_set(book)?;

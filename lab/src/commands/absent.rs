@@ -6,7 +6,8 @@ use std::ffi::OsString;
 const LINUX: [&str; 3] = ["record", "calibrate", "watch"];
 
 /// Those of the features `checks` and `traces`.
-const FEATURES: [&str; 16] = [
+const FEATURES: [&str; 17] = [
+    "advise",
     "record",
     "calibrate",
     "import",

@@ -3,6 +3,8 @@
 #[cfg(any(test, not(all(feature = "checks", feature = "traces", target_os = "linux"))))]
 pub(crate) mod absent;
 #[cfg(feature = "traces")]
+pub(crate) mod advise;
+#[cfg(feature = "traces")]
 pub(crate) mod against_linux;
 #[cfg(all(feature = "traces", target_os = "linux"))]
 pub(crate) mod calibrate;

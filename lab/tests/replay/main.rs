@@ -1,5 +1,6 @@
 //! Replay by the program: from a trace to what it prints and writes.
 
+mod advise;
 mod command;
 mod report;
 mod settings;

@@ -12,6 +12,13 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// A schema, and the commands whose output is held against it.
 const COMMANDS: &[(&str, &[&str])] = &[
+    (
+        "advise",
+        &[
+            "advise traces/sort.trace --machine turin --cpus 4 --plausible 9",
+            "advise traces/sort.trace --machine neoverse_v2 --cpus 1",
+        ],
+    ),
     ("against-linux", &["against-linux traces/sort.trace --machine zen4,neoverse_n1"]),
     ("check", &["check pairs --rounds 1"]),
     ("check-generate", &["check --generate --steps 20000"]),

@@ -1,0 +1,287 @@
+//! The page of an advice.
+
+use lookaside_replay::{
+    BAND, OVERFULL,
+    advice::{Advice, FEW, MATTERS, Mechanism, Verdict},
+    inputs::Inputs,
+};
+use lookaside_simulation::{
+    data::Machine,
+    sensitivity::{Interval, words},
+};
+use lookaside_terminal::grid::{Grid, wrapped};
+use lookaside_traces::reconstruct::Flushes;
+use serde_json::{Value, json};
+
+use super::{super::scene::Read, Arguments};
+
+/// The version of the JSON.
+const VERSION: u32 = 1;
+
+/// All that the page is made of.
+pub(super) struct Page<'a> {
+    pub(super) arguments: &'a Arguments,
+    pub(super) read: &'a Read,
+    pub(super) machine: &'a Machine,
+    pub(super) inputs: &'a Inputs,
+    pub(super) advice: Advice,
+}
+
+/// A strategy in the words of the question.
+fn name(strategy: &str) -> String {
+    match strategy {
+        "linux-invlpgb-2025" => "INVLPGB (linux-invlpgb-2025)".into(),
+        "linux-ipi-2025" => "interrupts (linux-ipi-2025)".into(),
+        "linux-broadcast" => "hardware broadcast (linux-broadcast)".into(),
+        "lookaside" => "the library (lookaside)".into(),
+        other => other.into(),
+    }
+}
+
+/// A number with three digits, fewer where the last are 0: more would claim what is not known.
+fn short(value: f64) -> String {
+    let exponent = value.abs().max(f64::MIN_POSITIVE).log10().floor() as i32;
+    let text = format!("{value:.*}", usize::try_from(2 - exponent).unwrap_or(0).min(9));
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    text.to_owned()
+}
+
+/// Milliseconds of CPU time.
+fn time(ms: f64) -> String {
+    if ms < 1000.0 { format!("{} ms", short(ms)) } else { format!("{} s", short(ms / 1000.0)) }
+}
+
+/// A part of the time of all CPUs.
+fn part(share: f64) -> String {
+    format!("{} %", short(100.0 * share))
+}
+
+/// An interval: `3 (2 to 5)`.
+fn interval(of: &Interval, form: impl Fn(f64) -> String) -> String {
+    format!("{} ({} to {})", form(of.median), form(of.low), form(of.high))
+}
+
+impl Page<'_> {
+    /// The answer, in a sentence or two.
+    fn answer(&self) -> String {
+        let Advice { verdict, mechanisms, plausible, .. } = &self.advice;
+        let [leader, second] = plausible.pair.map(|place| &mechanisms[place]);
+        let [one, other] = [leader, second].map(|of| name(&of.strategy));
+        let (program, cpus, count) = (self.read.subject(), self.inputs.cpus, plausible.machines);
+        let percent = |machines: usize| (100.0 * machines as f64 / count as f64).round();
+        let best = |place: usize| percent(plausible.best[place]);
+        let spends = format!(
+            "flushes and switches take {} of CPU time in each second of `{program}`, {} of the time of {cpus} CPUs",
+            interval(&leader.time, time),
+            interval(&leader.time, |time| part(leader.share(time))),
+        );
+        let next = format!("under {other}, the next, {}", interval(&second.time, time));
+        let slight = format!("{} of the time of all CPUs", part(MATTERS));
+        let all: Vec<String> = mechanisms.iter().map(|of| name(&of.strategy)).collect();
+        match verdict {
+            Verdict::NoFlushes => format!(
+                "There is nothing to choose: `{program}` flushes nothing that the trace shows. Switches take {} of CPU time in \
+                 each second of it under {one}.",
+                interval(&leader.time, time)
+            ),
+            Verdict::OneCpu => format!(
+                "There is nobody to interrupt: on one CPU each flush is its own, by any mechanism. Under {one} {spends}; {next}."
+            ),
+            Verdict::Leave => format!(
+                "Leave it: {} differ by less than {slight} on 95 % of {count} plausible machines of this kind. Under {one} \
+                 {spends}; {next}.",
+                all.join(", "),
+            ),
+            Verdict::Either => format!(
+                "Take {one} or {other}: which of them is better cannot be told (best on {} and {} % of {count} plausible \
+                 machines of this kind), and they differ by less than {slight}. Under {one} {spends}.",
+                best(plausible.pair[0]),
+                best(plausible.pair[1]),
+            ),
+            Verdict::Take => format!(
+                "Take {one}, best on {} % of {count} plausible machines of this kind: {spends}; {next}.",
+                best(plausible.pair[0]),
+            ),
+            Verdict::CannotTell => format!(
+                "It cannot be told whether {one} or {other} is better: they are best on {} and {} % of {count} plausible \
+                 machines of this kind, and come to the same on {} %. Under {one} {spends}; {next}.",
+                best(plausible.pair[0]),
+                best(plausible.pair[1]),
+                percent(plausible.tied),
+            ),
+        }
+    }
+
+    pub(super) fn grid(&self) -> Grid {
+        let Advice { mechanisms, plausible, .. } = &self.advice;
+        let header = ["mechanism", "ms/s", "from", "to", "of time", "best on", "IPIs/s", "file"];
+        let mut grid = Grid::new(header, &[0]);
+        for (i, of) in mechanisms.iter().enumerate() {
+            let Interval { low, median, high } = of.time;
+            grid.row([
+                name(&of.strategy),
+                short(median),
+                short(low),
+                short(high),
+                part(of.share(median)),
+                format!("{} of {}", plausible.best[i], plausible.machines),
+                short(of.interrupts.median),
+                short(of.file_time()),
+            ]);
+        }
+        grid
+    }
+
+    /// On how many machines each of the others is best, where the library is and there are others to choose from.
+    fn without_the_library(&self) -> Option<String> {
+        let Advice { mechanisms, plausible, .. } = &self.advice;
+        let others: Vec<usize> =
+            (0..mechanisms.len()).filter(|&i| mechanisms[i].strategy != "lookaside").collect();
+        if mechanisms[plausible.pair[0]].strategy != "lookaside" || others.len() < 2 {
+            return None;
+        }
+        let time = |strategy: usize, machine: usize| plausible.outcomes[strategy][machine][0].value;
+        let wins = |strategy: usize| {
+            let is_best = |machine: &usize| {
+                others.iter().all(|&other| time(strategy, *machine) <= time(other, *machine))
+            };
+            (0..plausible.machines).filter(is_best).count()
+        };
+        let one = |&i: &usize| format!("{} is best on {}", name(&mechanisms[i].strategy), wins(i));
+        let list: Vec<String> = others.iter().map(one).collect();
+        Some(format!("Of the others, {} of {} machines.", list.join(", "), plausible.machines))
+    }
+
+    /// What the answer turns on, and what would settle it.
+    fn reasons(&self) -> Vec<String> {
+        let Advice { verdict, plausible, mechanisms, .. } = &self.advice;
+        if matches!(verdict, Verdict::NoFlushes | Verdict::OneCpu | Verdict::Leave) {
+            return Vec::new();
+        }
+        let mut lines = self.without_the_library().into_iter().collect::<Vec<_>>();
+        lines.extend(words::reasons(plausible));
+        let is_open = plausible.best[plausible.pair[0]] + plausible.tied < plausible.machines;
+        let nothing_measures =
+            plausible.influences.is_empty() || words::unmeasured(plausible).is_some();
+        if is_open && nothing_measures {
+            let mut pair = plausible.pair.map(|place| mechanisms[place].strategy.as_str());
+            pair.sort_unstable();
+            let how = match pair {
+                ["linux-invlpgb-2025", "linux-ipi-2025"] => {
+                    ", with INVLPGB and, booted with `clearcpuid=419`, without"
+                }
+                _ => " under both",
+            };
+            lines.push(format!("What settles it: the program itself on such a machine{how}."));
+        }
+        lines
+    }
+
+    /// What the trace does not tell, and what was assumed.
+    fn limits(&self) -> Vec<String> {
+        let Advice { plausible, mechanisms, refill_cpus, .. } = &self.advice;
+        let range = |of: &Mechanism| {
+            let [low, high] = of.refills;
+            format!("{} to {} under {}", part(low.min(high)), part(low.max(high)), of.strategy)
+        };
+        let ranges: Vec<String> = mechanisms.iter().map(range).collect();
+        let mut refills = format!(
+            "Refills are in none of this, as no trace shows accesses. With 1/{BAND} and {BAND} times the working set of a \
+             compiler, on {refill_cpus} CPUs, they take this part of the time of all CPUs: {}.",
+            ranges.join(", ")
+        );
+        if let Some(more) = self.advice.refills_outweigh() {
+            let [leader, second] = plausible.pair.map(|place| &mechanisms[place].strategy);
+            refills += &format!(
+                " That is up to {} more under {leader} than under {second}, and may turn the answer.",
+                part(more)
+            );
+        }
+        let basis = self.inputs.basis(&self.read.trace.origin, self.machine);
+        let mut lines = vec![refills, basis.flushes_from().to_owned()];
+        lines.extend(basis.notes());
+        lines.extend(words::unpriced(plausible, &self.machine.key));
+        if mechanisms.iter().any(|of| of.file.share_of(of.file.known()) > 1.0) {
+            lines.push(OVERFULL.to_owned());
+        }
+        if self.arguments.plausible.is_none() && plausible.machines <= FEW {
+            lines.push(format!(
+                "The trace is large, so only {} plausible machines were asked: `--plausible` asks more.",
+                plausible.machines
+            ));
+        }
+        lines
+    }
+
+    pub(super) fn to_text(&self, form: fn(&Grid) -> String) -> String {
+        let Self { arguments, machine, inputs, .. } = self;
+        let list = |lines: Vec<String>| -> String {
+            lines.iter().map(|line| format!("* {}", wrapped(line, 0))).collect()
+        };
+        let file = arguments.file.file_name().unwrap_or_default().display();
+        let plausible = &self.advice.plausible;
+        let tied = match plausible.tied {
+            0 => String::new(),
+            tied => format!(" On {tied} the best two come to the same."),
+        };
+        let about = format!(
+            "{file} on {}, {} CPUs, seed {}: CPU time for each second of the program, its median on {} plausible machines, \
+             where 90 % of them are, and with the machine file's numbers alone.{tied}",
+            machine.key, inputs.cpus, arguments.seed, plausible.machines,
+        );
+        let mut text = format!("{}\n{}\n", wrapped(&self.answer(), 0), wrapped(&about, 0));
+        text += &form(&self.grid());
+        let reasons = self.reasons();
+        if !reasons.is_empty() {
+            text += &format!("\nwhat decides it\n\n{}", list(reasons));
+        }
+        text + "\nwhat this rests on\n\n" + &list(self.limits())
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        let Self { arguments, read, machine, inputs, advice } = self;
+        let (plausible, reasons) = (&advice.plausible, self.reasons());
+        let interval =
+            |of: &Interval| json!({ "low": of.low, "median": of.median, "high": of.high });
+        let mechanism = |(i, of): (usize, &Mechanism)| {
+            json!({
+                "strategy": of.strategy,
+                "ms_per_second": interval(&of.time),
+                "file_ms_per_second": of.file_time(),
+                "share": of.share(of.time.median),
+                "interrupts_per_second": interval(&of.interrupts),
+                "best_on": plausible.best[i],
+                "refills_share": of.refills,
+            })
+        };
+        let mechanisms: Vec<Value> = advice.mechanisms.iter().enumerate().map(mechanism).collect();
+        let document = json!({
+            "version": VERSION,
+            "file": read.name,
+            "program": read.subject(),
+            "machine": machine.key,
+            "cpus": inputs.cpus,
+            "recorded_cpus": inputs.script.cpus.len(),
+            "traced": inputs.script.length,
+            "flushes": if inputs.flushes == Flushes::Recorded { "recorded" } else { "calls" },
+            "seed": arguments.seed,
+            "verdict": advice.verdict.name(),
+            "answer": self.answer(),
+            "first": advice.mechanisms[plausible.pair[0]].strategy,
+            "second": advice.mechanisms[plausible.pair[1]].strategy,
+            "certainty": advice.certainty(),
+            "machines": plausible.machines,
+            "tied_on": plausible.tied,
+            "mechanisms": mechanisms,
+            "turns_on": plausible.influences.iter().map(super::super::run::influence).collect::<Vec<_>>(),
+            "measure": words::measurement(plausible)
+                .filter(|_| !reasons.is_empty())
+                .map(|price| format!("lookaside calibrate --only {price}")),
+            "unpriced": plausible.unpriced,
+            "reasons": reasons,
+            "assumptions": self.limits(),
+        });
+        format!("{document:#}\n")
+    }
+}

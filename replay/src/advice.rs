@@ -1,0 +1,317 @@
+//! Which mechanism of flushing a machine should use for a recorded program, and how certain that is.
+//!
+//! The trace is replayed under each mechanism with the numbers of the machine file, and on
+//! [plausible machines](lookaside_simulation::sensitivity), on which prices that are not known exactly or not at all
+//! are drawn from their ranges. What is compared is what is [known](Replayed::known). It hardly depends on how often
+//! programs access their pages (an interrupt waits for accesses under way: 3 % in `compile.trace`), so in these replays
+//! they [hardly do](WorkingSet::hardly_used). Refills do depend on it: they are replayed apart, with a smaller and a
+//! larger working set.
+
+use lookaside_simulation::{
+    data::{Machine, Ranges},
+    sensitivity::{Answer, Interval, Question},
+    workload::Metric,
+};
+use lookaside_terminal::Refused;
+use rayon::prelude::*;
+
+use super::{BAND, Replayed, Setup, WorkingSet, inputs::Inputs, replay};
+
+/// A difference below this part of the time of all CPUs is not worth a choice: benchmarks do not show it.
+pub const MATTERS: f64 = 0.001;
+/// A mechanism is advised that is best on this part of the plausible machines at least.
+pub const CERTAIN: f64 = 0.6;
+/// Mechanisms whose times differ by at most this part of the shorter come to the same.
+pub const TIE: f64 = 0.01;
+/// The part of plausible machines that is below an interval, and the part that is above.
+const TAIL: f64 = 0.05;
+
+/// The least and the most plausible machines, unless their number is given.
+pub const MACHINES: [usize; 2] = [4, 64];
+/// How many events the plausible machines may take, unless their number is given: some 20 seconds of two CPUs.
+const EVENTS: u64 = 400_000_000;
+/// So few machines never show what an answer turns on.
+pub const FEW: usize = 8;
+/// How many replays show what it turns on: two mechanisms with three prices at two ends.
+const INFLUENCES: u64 = 12;
+/// How many CPUs refills are replayed on: what a CPU accesses does not depend on how many there are, but Linux broadcasts
+/// only for programs on four and more.
+const REFILL_CPUS: usize = 4;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Advising<'a> {
+    /// The trace, the mechanisms and the number of CPUs.
+    pub inputs: &'a Inputs,
+    /// The machine of these inputs.
+    pub machine: &'a Machine,
+    /// Where prices lie that are not known exactly.
+    pub ranges: &'a Ranges,
+    /// How many plausible machines; none for as many as do not take long.
+    pub machines: Option<usize>,
+    /// What pseudo-random numbers begin with.
+    pub seed: u64,
+}
+
+/// The answer in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The program flushes nothing.
+    NoFlushes,
+    /// It has one CPU.
+    OneCpu,
+    /// On nearly all machines no two mechanisms are as far apart as [`MATTERS`] says.
+    Leave,
+    /// The best two are not, and others may be worse.
+    Either,
+    /// One is best on so many machines as [`CERTAIN`] says.
+    Take,
+    /// None is.
+    CannotTell,
+}
+
+/// What a mechanism costs.
+#[derive(Clone, Debug)]
+pub struct Mechanism {
+    /// Its strategy.
+    pub strategy: String,
+    /// With the numbers of the machine file.
+    pub file: Replayed,
+    /// Milliseconds of CPU time for each second of the program: where they are on nine of ten plausible machines.
+    pub time: Interval,
+    /// Interrupts in each second of the program.
+    pub interrupts: Interval,
+    /// Refills as a part of the time of all CPUs, with a [`BAND`]th and [`BAND`] times the assumed working set.
+    pub refills: [f64; 2],
+}
+
+/// The answer.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// In one word.
+    pub verdict: Verdict,
+    /// What each mechanism costs, in the order in which they were named.
+    pub mechanisms: Vec<Mechanism>,
+    /// What plausible machines say.
+    pub plausible: Answer,
+    /// How many CPUs the refills are of.
+    pub refill_cpus: usize,
+}
+
+impl Advising<'_> {
+    /// The advice; calls `done` after each replay.
+    ///
+    /// # Errors
+    ///
+    /// If the trace cannot be replayed under a mechanism.
+    pub fn advise(&self, done: &(dyn Fn() + Sync)) -> Result<Advice, Refused> {
+        let strategies = &self.inputs.strategies;
+        let run = |machine: &Machine, strategy: &str, seed, cpus, working_set| {
+            let setup = Setup { cpus, working_set, ..self.inputs.setup(machine, strategy, seed) };
+            let replayed = replay(&self.inputs.script, &setup);
+            done();
+            replayed.map_err(|Refused(why)| Refused(format!("strategy `{strategy}`: {why}")))
+        };
+        let (cpus, set) = (self.inputs.cpus, self.inputs.working_set);
+        let file: Vec<Replayed> = all(strategies, |strategy| {
+            run(self.machine, strategy, self.seed, cpus, set.hardly_used())
+        })?;
+        let machines = self.machines.unwrap_or_else(|| affordable(&file));
+        let question = Question {
+            machine: self.machine,
+            ranges: self.ranges,
+            assumed: &[],
+            strategies,
+            machines,
+            seed: self.seed,
+            tie: TIE,
+            influences: machines > FEW,
+        };
+        let plausible = question.answer(&|machine, strategy, seed| {
+            let replayed = run(machine, strategy, seed, cpus, set.hardly_used())?;
+            let second = |value: f64| value * 1e12 / replayed.traced as f64;
+            Ok(vec![
+                Metric { key: "time", unit: "ms/s", value: second(replayed.known() as f64 / 1e9) },
+                Metric {
+                    key: "interrupts",
+                    unit: "1/s",
+                    value: second(replayed.operations.interrupts as f64),
+                },
+            ])
+        })?;
+        let refill_cpus = cpus.min(REFILL_CPUS);
+        let sets = [set.scaled(1, BAND), set.scaled(BAND, 1)];
+        // The longest first.
+        let tries: Vec<(&str, WorkingSet)> = (sets.iter().rev())
+            .flat_map(|&set| strategies.iter().map(move |strategy| (strategy.as_str(), set)))
+            .collect();
+        let refills = all(&tries, |&(strategy, set)| {
+            let replayed = run(self.machine, strategy, self.seed, refill_cpus, set)?;
+            Ok(replayed.share_of(replayed.upkeep.refills))
+        })?;
+        let mechanism = |(i, file): (usize, Replayed)| {
+            let interval = |metric: usize| {
+                let of = plausible.outcomes[i].iter().map(|metrics| metrics[metric].value);
+                let none = Interval { low: 0.0, median: 0.0, high: 0.0 };
+                Interval::with_tails(of.collect(), TAIL).unwrap_or(none)
+            };
+            Mechanism {
+                strategy: strategies[i].clone(),
+                file,
+                time: interval(0),
+                interrupts: interval(1),
+                refills: [refills[strategies.len() + i], refills[i]],
+            }
+        };
+        let mechanisms: Vec<Mechanism> = file.into_iter().enumerate().map(mechanism).collect();
+        let flushes = mechanisms[0].file.operations.flushes;
+        Ok(Advice {
+            verdict: verdict(&plausible, flushes, cpus),
+            mechanisms,
+            plausible,
+            refill_cpus,
+        })
+    }
+}
+
+/// As many plausible machines as do not take long: by events and not by the clock, so that two runs give the same bytes.
+fn affordable(file: &[Replayed]) -> usize {
+    let most = file.iter().map(|run| run.events).max().unwrap_or(0);
+    let events = file.iter().map(|run| run.events).sum::<u64>().max(1);
+    let fit = |budget: u64| (budget / events) as usize;
+    let with_influences = fit(EVENTS.saturating_sub(INFLUENCES * most));
+    let machines = if with_influences > FEW { with_influences } else { fit(EVENTS).min(FEW) };
+    machines.clamp(MACHINES[0], MACHINES[1])
+}
+
+/// Does the same to all, in parallel.
+fn all<T: Sync, R: Send>(
+    of: &[T],
+    one: impl Fn(&T) -> Result<R, Refused> + Send + Sync,
+) -> Result<Vec<R>, Refused> {
+    of.par_iter().with_max_len(1).map(one).collect()
+}
+
+fn verdict(of: &Answer, flushes: u64, cpus: usize) -> Verdict {
+    let Answer { machines, best, pair: [leader, second], outcomes, .. } = of;
+    // Whether these mechanisms are close to each other on nearly all machines.
+    let close = |which: &[usize]| {
+        let limit = MATTERS * 1000.0 * cpus as f64;
+        let is_close = |machine: &usize| {
+            let times = which.iter().map(|&strategy| outcomes[strategy][*machine][0].value);
+            let [low, high] = times.fold([f64::MAX, 0.0], |[low, high], time| {
+                [f64::min(low, time), f64::max(high, time)]
+            });
+            high - low < limit
+        };
+        (0..*machines).filter(is_close).count() as f64 >= (1.0 - TAIL) * *machines as f64
+    };
+    let every: Vec<usize> = (0..outcomes.len()).collect();
+    if flushes == 0 {
+        Verdict::NoFlushes
+    } else if cpus == 1 {
+        Verdict::OneCpu
+    } else if close(&every) {
+        Verdict::Leave
+    } else if best[*leader] as f64 >= CERTAIN * *machines as f64 {
+        Verdict::Take
+    } else if close(&[*leader, *second]) {
+        Verdict::Either
+    } else {
+        Verdict::CannotTell
+    }
+}
+
+impl Verdict {
+    /// Its name for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoFlushes => "no-flushes",
+            Self::OneCpu => "one-cpu",
+            Self::Leave => "leave",
+            Self::Either => "either",
+            Self::Take => "take",
+            Self::CannotTell => "cannot-tell",
+        }
+    }
+}
+
+impl Advice {
+    /// The part of the plausible machines on which the mechanism that is best most often is best.
+    #[must_use]
+    pub fn certainty(&self) -> f64 {
+        let Answer { machines, best, pair: [leader, _], .. } = &self.plausible;
+        best[*leader] as f64 / *machines as f64
+    }
+
+    /// How much more refills the leader may have than the next, as a part of the time of all CPUs, where that is more than
+    /// what it saves in the median.
+    #[must_use]
+    pub fn refills_outweigh(&self) -> Option<f64> {
+        let [leader, second] = self.plausible.pair.map(|place| &self.mechanisms[place]);
+        let saved = second.share(second.time.median) - leader.share(leader.time.median);
+        let more = [0, 1].map(|end| leader.refills[end] - second.refills[end]);
+        let more = more[0].max(more[1]);
+        (more > saved.max(0.0) && more >= MATTERS).then_some(more)
+    }
+}
+
+impl Mechanism {
+    /// What part of the time of all CPUs so many milliseconds for each second are.
+    #[must_use]
+    pub fn share(&self, time: f64) -> f64 {
+        time / (1000.0 * self.file.cpus as f64)
+    }
+
+    /// The milliseconds of CPU time for each second of the program with the numbers of the machine file.
+    #[must_use]
+    pub fn file_time(&self) -> f64 {
+        1000.0 * self.file.known() as f64 / self.file.traced as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The verdict for two CPUs and mechanisms that take these parts of their time on each machine.
+    fn judged(shares: &[&[f64]], best: &[usize]) -> Verdict {
+        let metric = |share: &f64| Metric { key: "time", unit: "ms/s", value: share * 2000.0 };
+        let machines = shares[0].len();
+        let answer = Answer {
+            machines,
+            outcomes: shares
+                .iter()
+                .map(|of| of.iter().map(|share| vec![metric(share)]).collect())
+                .collect(),
+            intervals: Vec::new(),
+            metric: "time",
+            best: best.to_vec(),
+            tied: machines - best.iter().sum::<usize>(),
+            pair: [0, 1],
+            gain: Interval { low: 1.0, median: 1.0, high: 1.0 },
+            influences: Vec::new(),
+            unpriced: Vec::new(),
+            readings: Vec::new(),
+        };
+        verdict(&answer, 1, 2)
+    }
+
+    #[test]
+    fn a_verdict_is_what_was_counted_and_what_it_is_about() {
+        let far = [&[0.01; 5][..], &[0.02; 5]];
+        assert_eq!(judged(&far, &[3, 2]), Verdict::Take, "three of five");
+        assert_eq!(judged(&far, &[2, 2]), Verdict::CannotTell);
+        assert_eq!(judged(&far, &[2, 0]), Verdict::CannotTell, "most come to the same");
+        // Half of a thousandth apart.
+        let close = [&[0.01; 5][..], &[0.0105; 5]];
+        assert_eq!(judged(&close, &[5, 0]), Verdict::Leave);
+        let third = [close[0], close[1], &[0.02; 5]];
+        assert_eq!(judged(&third, &[5, 0, 0]), Verdict::Take);
+        assert_eq!(judged(&third, &[1, 0, 0]), Verdict::Either);
+        // Close on four machines and far apart on one.
+        let once = [&[0.01; 5][..], &[0.01, 0.01, 0.01, 0.01, 0.02]];
+        assert_eq!(judged(&once, &[2, 1]), Verdict::CannotTell);
+    }
+}
