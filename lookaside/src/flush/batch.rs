@@ -35,16 +35,15 @@ pub struct Batch<'w, P: Platform, F = ()> {
     tlb: TlbId,
     deferred: Deferred<'w, P>,
     held: Held<F>,
-    /// Whether it holds a page table.
-    holds_tables: bool,
 }
 
 /// What is left to do of the flushes of a batch.
 struct Deferred<'w, P: Platform> {
     targets: CpuSet<'w, P::Word>,
     broadcasts: Broadcasts,
-    /// Whether any of the flushes is for walk caches, too.
+    /// Whether any of the flushes is for walk caches, too, and whether the batch holds a page table.
     frees_tables: bool,
+    holds_tables: bool,
 }
 
 /// The hardware broadcasts of a batch that are under way.
@@ -94,8 +93,9 @@ impl<'w, P: Platform, F> Batch<'w, P, F> {
         for (_, word) in targets.words() {
             word.store(0, Ordering::Relaxed); // Relaxed: the batch is ours.
         }
-        let deferred = Deferred { targets, broadcasts: Broadcasts::None, frees_tables: false };
-        Ok(Self { tlb: tlb.id, deferred, held: Held::new(frames), holds_tables: false })
+        let (broadcasts, frees_tables, holds_tables) = (Broadcasts::None, false, false);
+        let deferred = Deferred { targets, broadcasts, frees_tables, holds_tables };
+        Ok(Self { tlb: tlb.id, deferred, held: Held::new(frames) })
     }
 
     /// Holds a page back until the batch is flushed.
@@ -112,7 +112,7 @@ impl<'w, P: Platform, F> Batch<'w, P, F> {
     where
         F: Extend<T>,
     {
-        self.holds_tables = true;
+        self.deferred.holds_tables = true;
         self.held.add(table);
     }
 }
@@ -161,9 +161,9 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// If the batch is of another [`Tlb`].
     #[track_caller]
     pub fn flush_batch<F>(&self, batch: Batch<'_, P, F>) -> Flushed<F> {
-        let Batch { tlb, deferred, held, holds_tables } = batch;
+        let Batch { tlb, deferred, held } = batch;
         self.must_own(tlb);
-        if holds_tables && !deferred.frees_tables {
+        if deferred.holds_tables && !deferred.frees_tables {
             let mut everything = KernelGather::new(self.tlb);
             everything.revoke_everything();
             let _ = self.flush_kernel(everything);
