@@ -209,7 +209,7 @@ fn verdict(of: &Answer, flushes: u64, cpus: usize) -> Verdict {
     let every: Vec<usize> = (0..outcomes.len()).collect();
     if flushes == 0 {
         Verdict::NoFlushes
-    } else if cpus == 1 {
+    } else if cpus == 1 && close(&every) {
         Verdict::OneCpu
     } else if close(&every) {
         Verdict::Leave

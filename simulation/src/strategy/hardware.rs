@@ -86,7 +86,8 @@ fn x86_features(machine: &Machine) -> x86_64::Features {
         1 => [0, 0, 1 << 17, 1 << 13],
         7 => [0, 1 << 10, 0, 0],
         0x8000_0000 => [0x8000_0008, 0, 0, 0],
-        0x8000_0008 => [48 | 48 << 8, u32::from(f.invlpgb) << 3, 0, 0],
+        // EDX: how many pages one `INVLPGB` takes, 7 on an EPYC 9655 (InstLatx64), and taken for the others.
+        0x8000_0008 => [48 | 48 << 8, u32::from(f.invlpgb) << 3, 0, 7],
         _ => [0; 4],
     });
     features.pcid = f.tag_bits > 0;

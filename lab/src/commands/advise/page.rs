@@ -2,7 +2,7 @@
 
 use lookaside_replay::{
     BAND, OVERFULL,
-    advice::{Advice, FEW, MATTERS, Mechanism, Verdict},
+    advice::{Advice, FEW, MATTERS, Mechanism, TIE, Verdict},
     inputs::Inputs,
 };
 use lookaside_simulation::{
@@ -86,16 +86,16 @@ impl Page<'_> {
                 interval(&leader.time, time)
             ),
             Verdict::OneCpu => format!(
-                "There is nobody to interrupt: on one CPU each flush is its own, by any mechanism. Under {one} {spends}; {next}."
+                "On one CPU no flush reaches another CPU, by any mechanism. Under {one} {spends}; {next}."
             ),
             Verdict::Leave => format!(
-                "Leave it: {} differ by less than {slight} on 95 % of {count} plausible machines of this kind. Under {one} \
-                 {spends}; {next}.",
+                "Leave the mechanism as it is: {} differ by less than {slight} on at least 95 % of {count} plausible machines of \
+                 this kind. Under {one} {spends}; {next}.",
                 all.join(", "),
             ),
             Verdict::Either => format!(
                 "Take {one} or {other}: which of them is better cannot be told (best on {} and {} % of {count} plausible \
-                 machines of this kind), and they differ by less than {slight}. Under {one} {spends}.",
+                 machines of this kind), and on at least 95 % of them they differ by less than {slight}. Under {one} {spends}.",
                 best(plausible.pair[0]),
                 best(plausible.pair[1]),
             ),
@@ -105,7 +105,7 @@ impl Page<'_> {
             ),
             Verdict::CannotTell => format!(
                 "It cannot be told whether {one} or {other} is better: they are best on {} and {} % of {count} plausible \
-                 machines of this kind, and come to the same on {} %. Under {one} {spends}; {next}.",
+                 machines of this kind, and the best two come to the same on {} %. Under {one} {spends}; {next}.",
                 best(plausible.pair[0]),
                 best(plausible.pair[1]),
                 percent(plausible.tied),
@@ -144,7 +144,8 @@ impl Page<'_> {
         let time = |strategy: usize, machine: usize| plausible.outcomes[strategy][machine][0].value;
         let wins = |strategy: usize| {
             let is_best = |machine: &usize| {
-                others.iter().all(|&other| time(strategy, *machine) <= time(other, *machine))
+                let own = time(strategy, *machine) * (1.0 + TIE);
+                others.iter().all(|&other| other == strategy || own < time(other, *machine))
             };
             (0..plausible.machines).filter(is_best).count()
         };
@@ -202,7 +203,7 @@ impl Page<'_> {
         let mut lines = vec![refills, basis.flushes_from().to_owned()];
         lines.extend(basis.notes());
         lines.extend(words::unpriced(plausible, &self.machine.key));
-        if mechanisms.iter().any(|of| of.file.share_of(of.file.known()) > 1.0) {
+        if mechanisms.iter().any(|of| of.share(of.time.high) > 1.0) {
             lines.push(OVERFULL.to_owned());
         }
         if self.arguments.plausible.is_none() && plausible.machines <= FEW {

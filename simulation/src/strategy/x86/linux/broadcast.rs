@@ -74,7 +74,7 @@ impl Linux<'_> {
         flush: &Flush,
         request: &Request,
     ) {
-        self.broadcast(Tag(tag as u16), flush);
+        self.broadcast(Tag(tag as u16), flush, request);
         if !self.is_in_transition(mm) {
             return;
         }
@@ -104,20 +104,25 @@ impl Linux<'_> {
         self.cpus.iter().filter(runs).take(ENOUGH as usize).count() == ENOUGH as usize
     }
 
-    fn broadcast(&self, tag: Tag, flush: &Flush) {
+    fn broadcast(&self, tag: Tag, flush: &Flush, request: &Request) {
         let mmu = self.platform.mmu();
-        if flush.everything || flush.tables {
-            mmu.flush(Errata::NONE, Invalidation::Tag(tag), Scope::Broadcast);
-        } else {
+        if request.is_range() {
             let ranges = [flush_range(flush.first << 12, flush.pages)];
-            let pages = Invalidation::ranges(tag, &ranges, TableChange::LastLevel);
+            let pages = Invalidation::ranges(tag, &ranges, change(flush));
             mmu.flush(Errata::NONE, pages, Scope::Broadcast);
+        } else {
+            mmu.flush(Errata::NONE, Invalidation::Tag(tag), Scope::Broadcast);
         }
     }
 
-    pub(super) fn broadcast_kernel(&self, flush: &Flush) {
-        let ranges = [flush_range(KERNEL + (flush.first << 12), flush.pages)];
-        let pages = Invalidation::kernel(&ranges, TableChange::LastLevel);
+    pub(super) fn broadcast_kernel(&self, flush: &Flush, request: &Request) {
+        let range = [flush_range(KERNEL + (flush.first << 12), flush.pages)];
+        let ranges = if request.is_range() { &range[..] } else { &[] };
+        let pages = Invalidation::kernel(ranges, change(flush));
         self.platform.mmu().flush(Errata::NONE, pages, Scope::Broadcast);
     }
+}
+
+const fn change(flush: &Flush) -> TableChange {
+    if flush.tables { TableChange::FreedTables } else { TableChange::LastLevel }
 }

@@ -143,10 +143,10 @@ impl Linux<'_> {
 
     /// Flushes kernel addresses on every CPU.
     pub(super) fn flush_kernel(&self, flush: &Flush) {
-        if self.has(Patch::Broadcast) {
-            return self.broadcast_kernel(flush);
-        }
         let request = Request::new(flush, 0, self.ceiling());
+        if self.has(Patch::Broadcast) {
+            return self.broadcast_kernel(flush, &request);
+        }
         let groups = all_others(self.cpus.len(), me()).collect();
         let called = self.send(groups, |_| true, &request);
         let here = || timed::interrupts_off(|| request.flush_kernel());

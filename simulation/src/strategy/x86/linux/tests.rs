@@ -96,3 +96,25 @@ fn no_cpu_keeps_a_translation_while_a_space_is_given_its_tag_on_all_cpus() {
         assert!(outcome.metric("unmap").unwrap() > 0.0);
     }
 }
+
+#[test]
+fn one_broadcast_takes_seven_pages_and_more_than_the_ceiling_are_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../workloads/munmap-all.toml");
+    let machine = Machine::named("turin").unwrap();
+    let broadcasts = |pages: f64| {
+        let options = BTreeMap::from([("pages".to_owned(), pages)]);
+        let setup = Setup {
+            machine: &machine,
+            strategy: "linux-invlpgb-2025",
+            cpus: Some(8),
+            x: None,
+            options: &options,
+            seed: 1,
+            timeline: 0,
+        };
+        workload::run(path, &setup).unwrap().report.counters().broadcasts as f64
+    };
+    let [one, eight, many] = [1.0, 8.0, 40.0].map(broadcasts);
+    assert!((1.8..2.2).contains(&(eight / one)), "{eight} for 8 pages, {one} for one");
+    assert!((0.9..1.1).contains(&(many / one)), "{many} for 40 pages, {one} for one");
+}
