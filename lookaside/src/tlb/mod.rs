@@ -179,8 +179,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     ///
     /// False means that this is not known. It is false while this CPU is lazy, has missed a flush of the space,
     /// has a foreign root loaded ([`CurrentCpu::with_root`]), or is in the last epoch of [`crate::GlobalAsids`] and the space
-    /// has no pinned tag; for a space that this CPU does not run, or of another `Tlb`; and always where the kernel runs on a root of its own
-    /// ([`Properties::kernel_has_own_root`](crate::arch::Properties::kernel_has_own_root)).
+    /// has no pinned tag; for a space that this CPU does not run, or of another `Tlb`; and always where the kernel runs on
+    /// a root of its own ([`Properties::kernel_has_own_root`](crate::arch::Properties::kernel_has_own_root)).
     #[must_use]
     pub fn nmi_uaccess_okay(&self, space: &AddressSpace<P>) -> bool {
         // A space of another `Tlb` may have the identifier of one that this CPU runs.

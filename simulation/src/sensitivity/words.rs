@@ -44,14 +44,14 @@ pub fn reasons(answer: &Answer) -> Vec<String> {
     let Answer { machines, influences, .. } = answer;
     let mut lines = Vec::new();
     let list: Vec<String> = influences.iter().map(|one| influence(one, answer)).collect();
-    // What is so on every machine turns on no price; how large it is may.
+    // On every machine that was drawn; at an end of one price it may be another.
     if is_settled(answer) {
         let how = if list.is_empty() {
             String::new()
         } else {
-            format!("; by how much, on {}", list.join("; "))
+            format!(". By how much turns on {}", list.join("; "))
         };
-        lines.push(format!("Which is best turns on no price within its range{how}."));
+        lines.push(format!("The answer is the same on all {machines} plausible machines{how}."));
     } else if influences.is_empty() {
         let few = if *machines < ENOUGH { ", or so few machines do not show it" } else { "" };
         lines.push(format!("No single price decides{few}."));
@@ -65,7 +65,8 @@ pub fn reasons(answer: &Answer) -> Vec<String> {
             Quality::Assumed => ", which is assumed",
             Quality::Fitted | Quality::Measured => "",
         };
-        lines.push(format!("The answer depends on {}{unpriced}.", key(&one.number.name)));
+        let name = key(&one.number.name);
+        lines.push(format!("Another is best at an end of the range of {name}{unpriced}."));
     }
     let command = measurement(answer).map(|price| format!("`lookaside calibrate --only {price}`"));
     match (unmeasured(answer).map(|one| key(&one.number.name)), command) {
