@@ -211,7 +211,6 @@ fn global_asids_refuse_flushes_that_are_left_to_the_exit() {
 }
 
 #[test]
-#[cfg(debug_assertions)]
 #[should_panic(expected = "this CPU does not run the space")]
 fn an_exit_to_a_space_that_the_cpu_does_not_run_is_found() {
     let tlb = machine();
