@@ -73,7 +73,10 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
 
     /// Removes the entries by broadcast, or by a new tag if that costs less.
     fn act_without_ipis(&self, runs_here: bool) -> Outcome {
-        if self.retag_is_cheaper(Scope::Broadcast) && self.retag() {
+        // Where stale entries of a CPU that does not run the space do no harm, others were just seen to run it, and it
+        // keeps its tag then: the lock of `retag` would be taken for nothing.
+        let all_may_rest = self.this_cpu.stale_entries_do_harm(self.tables);
+        if all_may_rest && self.retag_is_cheaper(Scope::Broadcast) && self.retag() {
             return Outcome::Retagged;
         }
         self.broadcast(runs_here, Wait::Now);
@@ -231,16 +234,26 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
             return (!necessary).then_some(most);
         }
         // If all residents are few enough, those of them that run the space are.
-        let cheaper = (most == 0 || self.outnumber(most, runs_here, |others| others))
-            && self.outnumber(most, runs_here, |others| self.running(others));
+        let cheaper = (most == 0 || self.residents_outnumber(most, runs_here))
+            && self.running_outnumber(most, runs_here);
         (!cheaper).then_some(most)
     }
 
-    /// Whether those that `of` leaves of the CPUs that are not absent are more than `most`.
-    fn outnumber(&self, most: u64, runs_here: bool, of: impl Fn(Targets) -> Targets) -> bool {
+    /// Whether the other CPUs that are not absent are more than `most`.
+    fn residents_outnumber(&self, most: u64, runs_here: bool) -> bool {
         let mut sum = 0;
         self.all_others(runs_here).any(|others| {
-            sum += u64::from(of(others).count());
+            sum += u64::from(others.count());
+            sum > most
+        })
+    }
+
+    /// Whether those of them that must act are more than `most`. It reads the state of no more CPUs than it takes to see that:
+    /// each is in a cache line of its own.
+    fn running_outnumber(&self, most: u64, runs_here: bool) -> bool {
+        let mut sum = 0;
+        self.all_others(runs_here).flat_map(Targets::iter).any(|cpu| {
+            sum += u64::from(self.must_act(self.root_state(cpu)));
             sum > most
         })
     }

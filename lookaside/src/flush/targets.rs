@@ -190,7 +190,7 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
         running
     }
 
-    fn must_act(&self, names: RootState) -> bool {
+    pub(super) fn must_act(&self, names: RootState) -> bool {
         match names {
             RootState::NotLoaded => false,
             RootState::Lazy => self.targets_lazy(),
