@@ -74,7 +74,7 @@ pub(crate) fn take(
             let cleared = locked
                 .get_and_clear(slots, Full::No, &mut tlb::this_cpu().flush_blocks(space))
                 .expect("in the table");
-            found |= cleared.first.flags();
+            found |= cleared.flags;
         }
     }
     found

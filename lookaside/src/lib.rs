@@ -17,11 +17,9 @@
 //! * *Absent*: it does not run the space, and will flush before it runs it again. A flush skips it.
 //! * *Stale*: it has missed a flush, and will flush before it loads the root again. It is skipped as well, unless
 //!   it runs the space, or is just loading the root.
-//! * *Present*: it may hold any translation of the space. If its root register names the space, it must flush now,
-//!   and the initiator waits for it; a lazy CPU counts, because its hardware may walk at any time. If not, the
-//!   initiator makes it stale.
-//!
-//! So a missed flush is a debt: the CPU that owes it pays on its next switch to the space, and nobody waits.
+//! * *Present*: it may hold any translation of the space. If it runs the space, it must flush now, and the initiator
+//!   waits for it. A lazy CPU must do so only if a page table is freed, or on hardware that requires break-before-make.
+//!   Otherwise the initiator makes it stale, and it flushes when it stops being lazy or switches to the space.
 //!
 //! # The tour
 //!

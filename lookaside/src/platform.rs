@@ -30,6 +30,8 @@ pub use crate::{
 /// * Each CPU succeeds in [`crate::Tlb::online`] of a [`crate::Tlb`] when it comes up, before it calls anything else of
 ///   that one, and what it says of its features is true. If that fails, the CPU calls nothing else and runs no space. The same holds
 ///   after [`crate::CurrentCpu::offline`]; in between the CPU touches no kernel address that may be unmapped.
+/// * No method of this trait, nor of its [`Mmu`], calls this library: they run in the middle of switches and flushes. Only
+///   [`Self::stuck`] may call [`crate::CurrentCpu::handle_ipi`].
 /// * [`Self::Word`] behaves as [`core::sync::atomic::AtomicU64`] does.
 /// * [`Self::mmu`] acts on the CPU that executes the call, and orders page walks as the
 ///   documentation of [`Mmu`] says.
@@ -77,7 +79,8 @@ pub unsafe trait Platform {
     #[doc(alias = "mm_cpumask")]
     type ResidentWords: AsRef<[Self::Word]>;
 
-    /// The value of the root register for these tables. Every switch to the space asks for it.
+    /// The value of the root register for these tables. Every switch to the space asks for it, and so does
+    /// [`crate::Tlb::nmi_uaccess_okay`] in the handler of an NMI: it takes no lock.
     fn root(tables: &Self::Tables) -> Root;
 
     /// The value of the root register of `cpu`, where each CPU has a top table of its own: for a per-CPU area of the
@@ -97,10 +100,11 @@ pub unsafe trait Platform {
         Self::root(tables)
     }
 
-    /// The translation hardware of the CPU that executes the call.
+    /// The translation hardware of the CPU that executes the call. Also called with interrupts on ([`crate::Tlb::space`]),
+    /// where a CPU's own value may be that of any CPU, and in handlers of NMIs: it takes no lock.
     fn mmu(&self) -> &Self::Mmu;
 
-    /// The CPU that executes the call. Called with interrupts off.
+    /// The CPU that executes the call. Called with interrupts off, and in handlers of NMIs: it takes no lock.
     fn cpu(&self) -> CpuId;
 
     /// Whether interrupts are off on the CPU that executes the call. Debug builds ask whenever the library is
@@ -123,6 +127,8 @@ pub unsafe trait Platform {
     fn send_ipi(&self, targets: Targets);
 
     /// Lets time pass in a loop that waits for another CPU: [`core::hint::spin_loop`], unless a hypervisor can do better.
+    /// It handles no IPI: the library does that where it may, and this is called in the middle of switches too. Called with
+    /// interrupts on, and preemptible, by [`crate::PendingFlush::wait`].
     #[inline]
     fn relax(&self) {
         core::hint::spin_loop();

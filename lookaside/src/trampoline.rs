@@ -35,7 +35,8 @@ impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[track_caller]
     pub fn user_root(&self, space: &AddressSpace<P>) -> u64 {
         let root = self.own_root(space);
-        self.mmu().user_root(root, self.tag(), T::user_held(self), self.loaded_sharing())
+        let held = T::user_held(&self.for_allocator());
+        self.mmu().user_root(root, self.tag(), held, self.loaded_sharing())
     }
 
     /// The value that the trampoline writes at a trap from user mode in `space`, which this CPU runs.

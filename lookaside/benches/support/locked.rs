@@ -268,7 +268,7 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         false
     }
 
-    fn user_held(_: &CurrentCpu<'_, P, Self>) -> Held {
+    fn user_held(_: &AllocatorCpu<'_, P, Self>) -> Held {
         Held::Keep
     }
 

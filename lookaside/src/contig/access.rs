@@ -32,12 +32,11 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
     /// cuts through become plain pages first, and `flush` is called for those only. Returns whether
     /// anything changed.
     ///
-    /// Until the flush that the caller makes afterwards, stores may still go through, also by way of
-    /// an entry of the block that is not protected yet: permissions change without a break, and
-    /// hardware may use either. A store that hardware has to note as dirty first finds the entry
-    /// protected, and faults; or it is noted in an entry of the block that is not protected yet. This
-    /// rests on hardware comparing the very entry that it writes: an update of an entry that is
-    /// protected already would undo that.
+    /// The entries are protected one after the other, without a break. Until the caller's flush, a CPU
+    /// may store through a cached entry that was writable, or through an entry of the block that is not
+    /// protected yet. A store that must first set the dirty state reads the entry again that it updates:
+    /// if that is protected the store faults, and if not the flag is kept. Precondition: hardware
+    /// compares that same entry in its atomic update.
     ///
     /// # Errors
     ///

@@ -29,8 +29,11 @@ pub enum Full {
 #[derive(Clone, Copy, Debug)]
 #[must_use = "the flags are told once: what was taken out of the table is nowhere else"]
 pub struct Cleared {
-    /// The state of the first page, with the flags of all pages that were taken out.
+    /// The state of the first page, with [`Self::flags`] if it is present.
     pub first: Gathered,
+    /// The flags of all pages that were taken out, whether the first slot maps a page or not: what
+    /// [`crate::Gather::found`] is told.
+    pub flags: Flags,
     /// How many slots held a present entry.
     pub present: usize,
 }
@@ -43,8 +46,8 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
     /// cuts through, of which there are at most two, is broken, flushed (but see [`SizeChange`] and
     /// [`Full`]), and the pages outside `slots` are written back as plain pages, with all flags.
     ///
-    /// The slots should hold present entries, such as the pages of one folio. What an absent one
-    /// holds is lost, counts for nothing, and does no harm to the others.
+    /// Slots that map nothing may be among them. What software has put into such a slot
+    /// ([`Self::set_absent`]) is lost, but for that of the first, which is in [`Cleared::first`].
     ///
     /// # Errors
     ///
@@ -88,7 +91,7 @@ impl<W: Word, F: Format> Locked<'_, W, F> {
         }
         // Only flags of the first entry can have changed since we looked, and those we have.
         let first = Gathered::new(format, first, entries.slot(slots.start), Flags::NONE);
-        Ok(Cleared { first: first.with(format, flags), present })
+        Ok(Cleared { first: first.with(format, flags), flags, present })
     }
 
     /// As [`Self::get_and_clear`] for pages whose flags nobody asks for. Returns how many slots held

@@ -48,7 +48,7 @@
 //! // All go. No block is cut through, so nothing is flushed but by the caller, once, afterwards.
 //! let mut flush = |_: VaRange| unreachable!();
 //! let cleared = table.get_and_clear(0..24, Full::No, &mut flush)?;
-//! assert!(cleared.first.dirty() && cleared.present == 24);
+//! assert!(cleared.flags.dirty && cleared.present == 24);
 //! # Ok(())
 //! # }
 //! ```

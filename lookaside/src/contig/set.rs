@@ -11,10 +11,9 @@ use crate::{error::Error, word::Word};
 
 impl<W: Word, F: Format> Locked<'_, W, F> {
     /// Maps the slots to pages that follow each other in memory, the first of which is that of
-    /// `first`, all with its attributes and flags. Wherever a whole block of slots comes to a whole
-    /// block of memory, it becomes a block; a single slot never does (see [`Self::fold`]).
-    ///
-    /// Who maps several pages at once says that they may be held, and accounted for, as one.
+    /// `first`, all with its attributes and flags. Where `slots` contains a whole aligned block and the
+    /// memory is aligned too, the entries become a block; a call with one slot never makes one (see
+    /// [`Self::fold`]). Precondition: the accessed and dirty flags of these pages may be merged.
     ///
     /// If the slots mapped anything before, a flush of that has completed. (The exception is a page
     /// that was and will be plain, or a block that was and will be one, and changes in its

@@ -16,7 +16,7 @@ pub(super) fn peek<W: Word>(word: &W) -> Raw {
 #[inline]
 #[track_caller]
 pub(super) fn read<W: Word>(word: &W) -> Raw {
-    // ORDER O-CONTIG-READ (pairs with O-CONTIG-MAKE): the entry, then what the kernel keeps of the
+    // ORDER O-CONTIG-READ (pairs with O-CONTIG-MAKE, O-CONTIG-TAKE): the entry, then what the kernel keeps of the
     // page that it names. Otherwise a reader finds the page and not yet what was written of it
     // before it was mapped.
     Raw(word.load(Ordering::Acquire))
@@ -26,9 +26,12 @@ pub(super) fn read<W: Word>(word: &W) -> Raw {
 #[inline]
 #[track_caller]
 pub(super) fn take<W: Word>(word: &W) -> Raw {
-    // Relaxed is enough: the swap is atomic, which is what keeps the flags. That walks find the slot
-    // empty is ordered by the first barrier of the flush, and nobody concludes anything before that.
-    Raw(word.swap(0, Ordering::Relaxed))
+    // The swap is atomic, which is what keeps the flags. That walks find the slot empty is ordered by the first barrier of
+    // the flush.
+    //
+    // ORDER O-CONTIG-TAKE (pairs with O-CONTIG-READ): the beginning of the gather (O-BEGUN), then the empty slot. A
+    // reader without the table's lock that finds the slot empty, and relies on that, sees that a gather is under way.
+    Raw(word.swap(0, Ordering::Release))
 }
 
 /// Writes a slot that holds no present entry, so that hardware does not write it meanwhile.
@@ -60,9 +63,9 @@ pub(super) fn update<W: Word, F: Format>(
         if then == now {
             return Some((now, false));
         }
-        // Relaxed is enough: as for `take`. The entry goes on naming the same page, and an atomic
-        // change does not end what O-CONTIG-MAKE began.
-        match word.compare_exchange(now.0, then.0, Ordering::Relaxed, Ordering::Relaxed) {
+        // Release as O-CONTIG-TAKE, for a reader that relies on what the entry does not permit any more. The entry goes on
+        // naming the same page, and an atomic change does not end what O-CONTIG-MAKE began.
+        match word.compare_exchange(now.0, then.0, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => return Some((now, true)),
             Err(other) => now = Raw(other),
         }

@@ -44,6 +44,8 @@ struct Deferred<'w, P: Platform> {
     /// Whether any of the flushes is for walk caches, too, and whether the batch holds a page table.
     frees_tables: bool,
     holds_tables: bool,
+    /// What the gathers have found in entries.
+    flags: Flags,
 }
 
 /// The hardware broadcasts of a batch that are under way.
@@ -94,11 +96,13 @@ impl<'w, P: Platform, F> Batch<'w, P, F> {
             word.store(0, Ordering::Relaxed); // Relaxed: the batch is ours.
         }
         let (broadcasts, frees_tables, holds_tables) = (Broadcasts::None, false, false);
-        let deferred = Deferred { targets, broadcasts, frees_tables, holds_tables };
+        let flags = Flags::default();
+        let deferred = Deferred { targets, broadcasts, frees_tables, holds_tables, flags };
         Ok(Self { tlb: tlb.id, deferred, held: Held::new(frames) })
     }
 
-    /// Holds a page back until the batch is flushed.
+    /// Holds a page back until the batch is flushed. What mapped it is recorded by a gather that is deferred
+    /// ([`CurrentCpu::defer`]): of a batch without one nothing is flushed, and the page comes back at once.
     pub fn hold_page<T>(&mut self, page: T)
     where
         F: Extend<T>,
@@ -126,11 +130,12 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// If the batch, or the space of the gather, is of another [`Tlb`].
     #[track_caller]
     pub fn defer<F>(&self, gather: Gather<'_, P>, batch: &mut Batch<'_, P, F>) {
-        let Gather { mut changes, .. } = gather;
+        let Gather { mut changes, flags, .. } = gather;
         let space = changes.space();
         self.must_own(space.tlb);
         self.must_own(batch.tlb);
         batch.deferred.frees_tables |= changes.frees_tables();
+        batch.deferred.flags |= flags;
         if !changes.may_be_deferred() {
             self.complete_with_others(&mut changes, false);
             return changes.end();
@@ -201,7 +206,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         }
         let (targets, rounds) = shootdown.wait(self);
         self.observe(Event::Flushed { outcome, targets, rounds });
-        Flushed { frames: held.into_frames(), flags: Flags::default() }
+        Flushed { frames: held.into_frames(), flags: deferred.flags }
     }
 }
 

@@ -84,7 +84,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// let mut gather = Gather::holding(&space, Vec::new());
     /// let cleared = table.get_and_clear(4..32, Full::No, &mut this_cpu.flush_blocks(&space))?;
     /// gather.revoke(VaRange::new(0x20_4000, 28 << 12, 12)?);
-    /// gather.found(cleared.first.flags());
+    /// gather.found(cleared.flags);
     /// gather.hold_page(0x8000_4000_u64..0x8002_0000);
     ///
     /// // The lock is let go. One flush for all tables, and then the pages are free.

@@ -34,17 +34,13 @@ use crate::{
 /// and read under a lock of the page table, or else changed with at least `Release` and read with at least
 /// `Acquire`.
 ///
-/// An early flush ([`crate::CurrentCpu::flush_early`]) is over when its targets have acknowledged, and a
-/// flush that relies on what the early one revoked must not be complete before those targets have
-/// invalidated. No target reports when it has. But each invalidates before it handles another request, with
-/// interrupts off; so the first gather that relies on anything after an early flush, and is not early
-/// itself, flushes the range that it relies on. The CPUs that run the space get one more request, and have
-/// invalidated when they acknowledge it; a CPU that does not run the space any more, or is lazy, flushes
-/// everything when it switches back. After that, all early flushes that were over before this one began are
-/// known to be complete, and later gathers need not flush for them. (A broadcast, which no handler acknowledges,
-/// completes only the range that its own gather relies on.) So an early flush costs its own initiator
-/// nothing more, gathers that rely on nothing cost the same as before, and a row of early flushes is followed
-/// by at most one additional flush where requests are sent.
+/// After an early flush ([`crate::CurrentCpu::flush_early`]) a target may still hold the entries, but it
+/// invalidates before it handles its next request. The first later gather that relies on anything, and is not
+/// early itself, therefore flushes the range that it relies on: each acknowledgement proves that the earlier
+/// invalidation is done, and CPUs that have left the space, or are lazy, flush everything when they switch
+/// back. After that, all early flushes that were over before this one began are known to be complete. (A
+/// broadcast, which no handler acknowledges, completes only the range that its own gather relies on.) So where
+/// requests are sent, any number of early flushes is followed by at most one additional flush.
 ///
 /// # Dropping
 ///
@@ -170,7 +166,8 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         };
     }
 
-    /// Holds a page back until the flush.
+    /// Holds a page back until the flush. What mapped it is recorded by [`Self::revoke`] or its kind, before the flush: if
+    /// nothing is recorded, nothing is flushed, and the page comes back at once.
     #[inline]
     pub fn hold_page<T>(&mut self, page: T)
     where

@@ -73,10 +73,10 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
 
     /// Removes the entries by broadcast, or by a new tag if that costs less.
     fn act_without_ipis(&self, runs_here: bool) -> Outcome {
-        // Where stale entries of a CPU that does not run the space do no harm, others were just seen to run it, and it
-        // keeps its tag then: the lock of `retag` would be taken for nothing.
-        let all_may_rest = self.this_cpu.stale_entries_do_harm(self.tables);
-        if all_may_rest && self.retag_is_cheaper(Scope::Broadcast) && self.retag() {
+        // A new tag needs that no other CPU runs the space. Where stale entries of resting CPUs do no harm, the broadcast is
+        // for CPUs that were just seen to run it: `retag` would take its lock for nothing.
+        let for_resting_cpus = self.this_cpu.stale_entries_do_harm(self.tables);
+        if for_resting_cpus && self.retag_is_cheaper(Scope::Broadcast) && self.retag() {
             return Outcome::Retagged;
         }
         self.broadcast(runs_here, Wait::Now);

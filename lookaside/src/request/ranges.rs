@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debt_names_pages_only_if_they_are_all_there_is() {
+    fn a_missed_flush_names_pages_only_if_they_are_all_there_is() {
         let one = ranges(&[page(7)]);
         assert_eq!(one.missed(), MissedFlush::Pages(page(7)));
         let mixed = page(7).mixed();

@@ -357,7 +357,7 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         chosen!(this_cpu.tlb, restore_root(this_cpu))
     }
 
-    fn user_held(this_cpu: &CurrentCpu<'_, P, Self>) -> Held {
+    fn user_held(this_cpu: &AllocatorCpu<'_, P, Self>) -> Held {
         chosen!(this_cpu.tlb, user_held(this_cpu))
     }
 

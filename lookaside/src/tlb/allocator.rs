@@ -229,7 +229,7 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// What the load of the user's root on the way to user mode does with entries under its tag, where
     /// [`crate::arch::Properties::defers_user_flush`]. The flush that it stands for counts as done. An allocator
     /// that always says [`Held::Keep`] refuses such hardware in [`Self::begin`].
-    fn user_held(this_cpu: &CurrentCpu<'_, P, In>) -> Held;
+    fn user_held(this_cpu: &AllocatorCpu<'_, P, In>) -> Held;
 
     /// Takes back the tag of a space whose root no register names, and to which no CPU switches any more under
     /// this tag. Afterwards no entry of the space can be used again. Where walks outlive tags

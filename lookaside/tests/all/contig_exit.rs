@@ -201,7 +201,7 @@ impl<F: Format> Process<F> {
             // That this CPU still runs the space is no matter: no block is cut.
             let cleared = self.table(number).get_and_clear(0..512, Full::No, &mut flush).unwrap();
             assert_eq!(cleared.present, 512);
-            gather.found(cleared.first.flags());
+            gather.found(cleared.flags);
             let start = START + number as u64 * TABLE_BYTES;
             gather.unlink_table(VaRange::new(start, TABLE_BYTES, 12).unwrap());
             let output = self.format.output(Raw(cleared.first.bits()));
@@ -311,7 +311,7 @@ fn cont_06_a_space_that_nobody_runs_may_go_in_any_pieces_without_a_flush() {
     for slot in 0..512 {
         let mut flush = this_cpu.flush_blocks(&space);
         let cleared = process.table(0).get_and_clear(slot..slot + 1, Full::Yes, &mut flush);
-        found |= cleared.unwrap().first.flags();
+        found |= cleared.unwrap().flags;
     }
     assert_eq!(recorder.take(), [""; 0]);
     assert_eq!(outcomes(tlb), [0; 5]);

@@ -400,11 +400,7 @@ fn cont_03_nothing_is_lost_in_any_sequence() {
                     match what {
                         0 => {
                             let cleared = table.get_and_clear(slots, Full::No, &mut flush).unwrap();
-                            told |= cleared.first.flags();
-                            // An absent first page has no flags to tell.
-                            if !cleared.first.is_present() {
-                                told |= Flags::ALL;
-                            }
+                            told |= cleared.flags;
                         }
                         1 => drop(table.fold(a, &mut flush)),
                         2 => drop(table.unfold(a, &mut flush)),

@@ -10,7 +10,7 @@ use crate::support::{
 };
 use lookaside::{
     Error, Gather, KernelGather,
-    flush::{Acknowledged, Batch},
+    flush::{Acknowledged, Batch, Flags},
 };
 
 const CPUS: usize = 130;
@@ -117,6 +117,33 @@ fn a_table_in_a_batch_is_flushed_everywhere_if_no_gather_says_what_it_mapped() {
         };
         assert!(everything(true, false));
         assert!(!everything(true, true) && !everything(false, false));
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+#[test]
+fn a_batch_hands_back_the_flags_that_its_gathers_found() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 1, &a);
+        let written = Flags { dirty: true, ..Flags::default() };
+        let lock = ();
+        // A gather that is deferred, and one that is flushed at once.
+        for moves in [false, true] {
+            let storage = words(CPUS.div_ceil(64));
+            let mut batch = Batch::new(tlb, storage).unwrap();
+            for flags in [written, Flags::default()] {
+                let mut gather = Gather::new(&a);
+                gather.revoke(pages(0x1000, 1));
+                if moves {
+                    gather.move_away(pages(0x1000, 1), &lock);
+                }
+                gather.found(flags);
+                this_cpu(tlb).defer(gather, &mut batch);
+            }
+            assert_eq!(this_cpu(tlb).flush_batch(batch).flags, written);
+        }
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16)));

@@ -133,13 +133,14 @@ pub(super) const ROWS: &[Row] = &[
     // Without a break they may never come to an end of looking entries up.
     row(("3683289", "C1-Ultra"), (ARM, 0xd8c), (0x00, 0x10), Withdraws(BreaklessSizeChange), NO_ABORTS),
     row(("3683289", "C1-Premium"), (ARM, 0xd90), (0x00, 0x10), Withdraws(BreaklessSizeChange), NO_ABORTS),
-    // The implementer's code that Arm keeps for software. QEMU's TLB holds one entry for an address.
+    // The implementer's code that Arm keeps for software, and QEMU's part. Its TLB holds one entry for an address. Another
+    // hypervisor may use the code too, on hardware that raises conflict aborts.
     Row {
         erratum: "BBML2",
         cpus: "CPUs in software (QEMU's max)",
-        affected: Affected::Arm(ArmCpus { implementer: SOFTWARE, parts: (0, 0xfff), revisions: ALL }),
+        affected: Affected::Arm(ArmCpus { implementer: SOFTWARE, parts: (0x051, 0x051), revisions: ALL }),
         effect: Vouches(BreaklessSizeChange),
-        source: "QEMU accel/tcg/cputlb.c",
+        source: "QEMU target/arm/tcg/cpu64.c, accel/tcg/cputlb.c",
     },
 
     // Matters of the kernel or the hypervisor.

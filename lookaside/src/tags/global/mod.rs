@@ -15,10 +15,11 @@
 //! * **E2** A CPU that has adopted epoch `e` holds entries only under tags that epoch `e` gave to
 //!   their space, or reserved for it.
 //! * **E3** A tag that a root register names is not given away: it is in the CPU's `active` word,
-//!   or in its `reserved` word and therefore in the map. The exception is the moment between the write of
-//!   `active` and the load of the root: `active` has the new tag already. Entries that the walker still
-//!   fetches under the old tag matter to no other CPU, and by E2 they are gone before this CPU runs the
-//!   tag's next owner. Where CPUs share entries they do matter, and the register is parked first (F-PARK).
+//!   or in its `reserved` word and therefore in the map. Exception: between the write of `active` and the load
+//!   of the root, the register names a tag that nothing reserves, so that a rollover may give it to another
+//!   space. Where TLBs are private that is harmless: by E2 this CPU flushes its TLB when it adopts the new
+//!   epoch, and runs the tag's new owner only after that. Where CPUs share entries, the register is parked
+//!   before `active` is written (F-PARK).
 //! * **E4** A space gets another tag only when no register names the space under its former one, not even
 //!   in that moment: see `mid_switch.rs`. So a search for the CPUs that run the space's tag misses none.
 //!
@@ -535,7 +536,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         }
     }
 
-    fn user_held(_: &CurrentCpu<'_, P, T>) -> Held {
+    fn user_held(_: &AllocatorCpu<'_, P, T>) -> Held {
         Held::Keep // `begin` refuses hardware that defers flushes.
     }
 

@@ -364,7 +364,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         this_cpu.reload(held, Sharing::Private);
     }
 
-    fn user_held(this_cpu: &CurrentCpu<'_, P, T>) -> Held {
+    fn user_held(this_cpu: &AllocatorCpu<'_, P, T>) -> Held {
         T::per_cpu(this_cpu.cpu).slots.take_user_flush()
     }
 

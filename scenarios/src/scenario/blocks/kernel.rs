@@ -69,7 +69,7 @@ impl<M: Mmu + 'static, F: Format + 'static> World<M, F> {
         let mut flush = this_cpu.flush_blocks(&self.space);
         let cleared = self.table().get_and_clear(slots.clone(), full, &mut flush);
         let cleared = cleared.expect("slots of the table");
-        gather.found(cleared.first.flags());
+        gather.found(cleared.flags);
         gather.revoke(Self::addresses(slots));
         let flushed = this_cpu.flush(gather);
         self.claim(slots.clone(), flushed.flags);
