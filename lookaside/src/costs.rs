@@ -17,10 +17,6 @@ pub struct Costs {
     /// invalidation by address removes everything, as on Intel in guests whose host uses smaller pages: a
     /// kernel finds out by timing an access to another page after such an invalidation.
     pub useful_entries: u64,
-    /// The most invalidations by address that one flush makes on one CPU. A flush by tag is cheaper in instructions from a
-    /// few pages on, and what it loses is an expectation. The ceiling bounds what is spent for the sake of that.
-    #[doc(alias = "tlb_single_page_flush_ceiling")]
-    pub ceiling: u64,
     /// An IPI to one CPU, until its handler is known to have run.
     pub ipi: u64,
     /// Each further CPU that gets an IPI at the same time.
@@ -40,6 +36,10 @@ pub struct OperationCosts {
     /// The barriers, needed once however many invalidations there are: the one that waits for all of
     /// them, and those that must come before the first.
     pub wait: u64,
+    /// The most invalidations by address that one flush makes. A flush by tag is cheaper in instructions from a few pages
+    /// on, and what it loses is an expectation. The ceiling bounds what is spent for the sake of that.
+    #[doc(alias = "tlb_single_page_flush_ceiling")]
+    pub ceiling: u64,
 }
 
 impl Costs {
@@ -58,7 +58,7 @@ impl Costs {
 
     /// Whether to remove `pages` pages by `operations` invalidations by address on this CPU, and not everything under
     /// the tag. `mapped` entries beside those pages at least are taken to be used again; `None` if that is not known,
-    /// and then the loss counts in full. Never by address beyond the [ceiling](Self::ceiling). Else:
+    /// and then the loss counts in full. Never by address beyond the [ceiling](OperationCosts::ceiling). Else:
     ///
     /// By address costs `A = operations * address`. By tag costs `T(x) = tag + refill * x`, where `x` entries are used
     /// again; the program knows `x`, nobody else. It is at least `l`, which is `mapped`, and at most `u`, which is
@@ -80,7 +80,7 @@ impl Costs {
             _ => most,
         };
         let by_address = self.local.address.saturating_mul(operations) as u128;
-        operations <= self.ceiling
+        operations <= self.local.ceiling
             && by_address * by_address <= self.by_tag(least) as u128 * self.by_tag(most) as u128
     }
 
@@ -89,7 +89,7 @@ impl Costs {
     #[must_use]
     pub const fn most_pages_here(&self, mapped: Option<u64>) -> u64 {
         let (mut yes, mut no) =
-            (0, if self.ceiling < 1 << 32 { self.ceiling + 1 } else { 1 << 32 });
+            (0, if self.local.ceiling < 1 << 32 { self.local.ceiling + 1 } else { 1 << 32 });
         while yes + 1 < no {
             let pages = u64::midpoint(yes, no);
             if self.by_address_here(pages, pages, mapped) {
@@ -107,11 +107,11 @@ impl Costs {
     }
 
     /// Whether `operations` invalidations by address, of `pages` in all, cost no more than one by tag
-    /// together with the entries that are lost by it.
+    /// together with the entries that are lost by it, and are within the ceiling.
     #[must_use]
     pub const fn by_address(&self, costs: OperationCosts, operations: u64, pages: u64) -> bool {
         let by_tag = costs.tag.saturating_add(self.loss_beside(pages));
-        operations.saturating_mul(costs.address) <= by_tag
+        operations <= costs.ceiling && operations.saturating_mul(costs.address) <= by_tag
     }
 }
 

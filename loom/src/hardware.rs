@@ -169,13 +169,12 @@ impl Mmu for Hardware {
 
 /// A new tag costs more than any flush, so that the library never retags instead.
 const COSTS: Costs = {
-    let each = OperationCosts { address: 1, tag: 1, wait: 1 };
+    let each = OperationCosts { address: 1, tag: 1, wait: 1, ceiling: u64::MAX };
     Costs {
         local: each,
         broadcast: each,
         refill: 1,
         useful_entries: 1,
-        ceiling: u64::MAX,
         ipi: 1,
         ipi_more: 1,
         retag: 100,

@@ -38,13 +38,12 @@ use lookaside::{
 
 /// Costs by which everything costs the same, a picosecond, and a new tag more than a flush by tag.
 pub const COSTS: Costs = {
-    let each = OperationCosts { address: 1, tag: 1, wait: 1 };
+    let each = OperationCosts { address: 1, tag: 1, wait: 1, ceiling: u64::MAX };
     Costs {
         local: each,
         broadcast: each,
         refill: 1,
         useful_entries: 1,
-        ceiling: u64::MAX,
         ipi: 1,
         ipi_more: 1,
         retag: 3,

@@ -66,10 +66,10 @@ impl Costs {
             (Some(first), Some(all)) if all > first => {
                 let address = many.saturating_sub(one) / (all - first);
                 let wait = one.saturating_sub(first.saturating_mul(address));
-                OperationCosts { address, tag: tag.saturating_sub(wait), wait }
+                OperationCosts { address, tag: tag.saturating_sub(wait), wait, ..typical.local }
             }
             // Whatever the range is, the whole tag is flushed.
-            _ => OperationCosts { address: tag, tag, wait: 0 },
+            _ => OperationCosts { address: tag, tag, wait: 0, ..typical.local },
         };
         Self { local, ..*typical }
     }

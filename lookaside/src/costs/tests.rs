@@ -16,7 +16,7 @@ impl Random {
     fn costs(&mut self) -> Costs {
         let mut cost = || 1 + self.below(300_000);
         let (address, tag) = (cost(), cost());
-        let each = OperationCosts { address, tag, wait: 0 };
+        let each = OperationCosts { address, tag, wait: 0, ceiling: u64::MAX };
         let refill = self.below(80_000);
         let useful_entries = self.below(4096);
         priced(each, refill, useful_entries)
@@ -24,8 +24,8 @@ impl Random {
 }
 
 fn priced(each: OperationCosts, refill: u64, useful_entries: u64) -> Costs {
-    let (local, broadcast, ceiling) = (each, each, u64::MAX);
-    Costs { local, broadcast, refill, useful_entries, ceiling, ipi: 1, ipi_more: 1, retag: 1 }
+    let (local, broadcast) = (each, each);
+    Costs { local, broadcast, refill, useful_entries, ipi: 1, ipi_more: 1, retag: 1 }
 }
 
 /// One flush: how many pages, how many others were mapped, and how many others the program will use again.
@@ -106,7 +106,7 @@ fn random_sequences_cost_at_most_twice_what_the_best_would_if_a_quarter_is_mappe
 #[test]
 fn no_choice_is_better_at_the_threshold() {
     // T(0) = 100 and T(75) = 1600: their geometric mean is 400, and the bound 4.
-    let each = OperationCosts { address: 40, tag: 100, wait: 0 };
+    let each = OperationCosts { address: 40, tag: 100, wait: 0, ceiling: u64::MAX };
     let (refill, useful_entries) = (20, 85);
     let costs = priced(each, refill, useful_entries);
     let [least, most] = [0, 75].map(|used| Case { pages: 10, mapped: 0, used }.by_tag(&costs));
@@ -133,18 +133,22 @@ fn what_is_mapped_raises_the_limit_to_that_of_a_full_loss() {
 
 #[test]
 fn beyond_the_ceiling_everything_goes() {
-    let each = OperationCosts { address: 1, tag: 1 << 30, wait: 0 };
-    let costs = Costs { ceiling: 33, ..priced(each, 1, 1000) };
+    let each = OperationCosts { address: 1, tag: 1 << 30, wait: 0, ceiling: 33 };
+    let costs = priced(each, 1, 1000);
     assert!(costs.by_address_here(33, 33, None));
     assert!(!costs.by_address_here(34, 34, None));
     assert!(!costs.by_address_here(34, 34, Some(1000)));
+    let costs = priced(OperationCosts { ceiling: 0, ..each }, 1, 1000);
+    assert!(costs.by_address(OperationCosts { ceiling: 5, ..each }, 5, 33), "its own ceiling");
+    assert!(!costs.by_address(OperationCosts { ceiling: 5, ..each }, 6, 36));
 }
 
 #[test]
 fn the_most_pages_are_those_that_still_go_by_address() {
     let mut random = Random(4);
     for _ in 0..500 {
-        let costs = Costs { ceiling: random.below(600), ..random.costs() };
+        let mut costs = random.costs();
+        costs.local.ceiling = random.below(600);
         let mapped = [None, Some(random.below(4096))][random.below(2) as usize];
         let most = costs.most_pages_here(mapped);
         assert!(most == 0 || costs.by_address_here(most, most, mapped), "{costs:?}");

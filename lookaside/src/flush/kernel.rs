@@ -148,8 +148,12 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
             return Outcome::NoCpu;
         }
         let mmu = self.mmu();
-        let scope = if mmu.properties().broadcasts { Scope::Broadcast } else { Scope::Local };
-        ranges.widen_above(self.tlb.platform.costs().ceiling, mmu, scope);
+        let costs = self.tlb.platform.costs();
+        let (scope, ceiling) = match mmu.properties().broadcasts {
+            true => (Scope::Broadcast, costs.broadcast.ceiling),
+            false => (Scope::Local, costs.local.ceiling),
+        };
+        ranges.widen_above(ceiling, mmu, scope);
         let request = &FlushRequest { scope: FlushScope::Kernel, ranges, early: false };
         mmu.publish();
         if scope == Scope::Broadcast {

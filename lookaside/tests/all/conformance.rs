@@ -69,14 +69,13 @@ fn a_cpu_whose_number_changes_is_found() {
 fn costs_that_decide_nothing_are_found() {
     let with = |change: fn(&mut Costs)| {
         let tlb = epochs(2, Fake::new(2, 12));
-        let free = OperationCosts { address: 0, tag: 0, wait: 0 };
+        let free = OperationCosts { address: 0, tag: 0, wait: 0, ceiling: u64::MAX };
         tlb.platform().set_costs(|costs| {
             *costs = Costs {
                 local: free,
                 broadcast: free,
                 refill: 0,
                 useful_entries: 0,
-                ceiling: 0,
                 ipi: 0,
                 ipi_more: 0,
                 retag: 0,

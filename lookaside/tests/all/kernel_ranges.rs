@@ -89,7 +89,10 @@ fn a_range_of_kernel_addresses_above_the_ceiling_takes_everything_with_it() {
     for broadcast in [false, true] {
         let fake = Fake::new(2, 16);
         let tlb = epochs(2, if broadcast { fake } else { fake.without_broadcast() });
-        tlb.platform().set_costs(|costs| costs.ceiling = 512);
+        tlb.platform().set_costs(|costs| {
+            let scope = if broadcast { &mut costs.broadcast } else { &mut costs.local };
+            scope.ceiling = 512;
+        });
         let everything = |op: &Op| match op {
             Op::FlushKernel(ranges) | Op::FlushKernelEverywhere(ranges) => Some(ranges.is_empty()),
             _ => None,

@@ -96,7 +96,7 @@ fn where_it_is_not_known_the_loss_counts_in_full() {
     let a = space(tlb, 1);
     let _ = switch(tlb, 0, &a);
     assert_eq!(by_address(tlb, &a, MANY), [(0, true)]);
-    tlb.platform().set_costs(|costs| costs.ceiling = MANY - 1);
+    tlb.platform().set_costs(|costs| costs.local.ceiling = MANY - 1);
     assert_eq!(by_address(tlb, &a, MANY), [(0, false)]);
 }
 

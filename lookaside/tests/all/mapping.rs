@@ -39,7 +39,7 @@ fn where_absent_entries_are_cached_the_cpu_that_maps_forgets_them_if_it_runs_the
 #[test]
 fn so_much_may_be_mapped_that_the_cpu_forgets_the_whole_tag() {
     fn check<T: Strategy>(tlb: Machine<T>) {
-        tlb.platform().set_costs(|costs| costs.ceiling = 512);
+        tlb.platform().set_costs(|costs| costs.local.ceiling = 512);
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);
         let tag = on(0, || this_cpu(tlb).tag()).0;

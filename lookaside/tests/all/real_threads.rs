@@ -203,11 +203,10 @@ impl lookaside_testkit::Hardware for Hardware {
 /// A broadcast is dearer than one interrupt and cheaper than three; four pages are worth a tag; and
 /// after three broadcasts for tables it pays to have everyone leave.
 const COSTS: Costs = Costs {
-    local: OperationCosts { address: 10, tag: 40, wait: 10 },
-    broadcast: OperationCosts { address: 10, tag: 10, wait: 100 },
+    local: OperationCosts { address: 10, tag: 40, wait: 10, ceiling: u64::MAX },
+    broadcast: OperationCosts { address: 10, tag: 10, wait: 100, ceiling: u64::MAX },
     refill: 3,
     useful_entries: 10,
-    ceiling: u64::MAX,
     ipi: 60,
     ipi_more: 30,
     retag: 100,

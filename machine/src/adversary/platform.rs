@@ -28,11 +28,10 @@ pub struct Platform<M> {
 /// a broadcast rather than an interrupt; and the three entries that a CPU holds cost as much as one
 /// broadcast.
 pub const COSTS: Costs = Costs {
-    local: OperationCosts { address: 1, tag: 2, wait: 1 },
-    broadcast: OperationCosts { address: 1, tag: 1, wait: 3 },
+    local: OperationCosts { address: 1, tag: 2, wait: 1, ceiling: u64::MAX },
+    broadcast: OperationCosts { address: 1, tag: 1, wait: 3, ceiling: u64::MAX },
     refill: 1,
     useful_entries: 3,
-    ceiling: u64::MAX,
     ipi: 100,
     ipi_more: 10,
     retag: 4,

@@ -183,6 +183,7 @@ pub fn costs(machine: &Machine, typical: &Costs) -> Costs {
             address: known(Price::FlushPage).unwrap_or(typical_here.address),
             tag: tag.unwrap_or(typical_here.tag),
             wait: sum(&[Price::Barrier], typical_here.wait),
+            ..typical_here
         },
         broadcast: OperationCosts {
             address: sum(
@@ -191,6 +192,7 @@ pub fn costs(machine: &Machine, typical: &Costs) -> Costs {
             ),
             tag: sum(&[Price::BroadcastIssue, Price::FabricOperation], typical.broadcast.tag),
             wait: sum(&[Price::FabricSync, Price::FabricLatency], typical.broadcast.wait),
+            ..typical.broadcast
         },
         refill: known(Price::Walk).unwrap_or(typical.refill),
         // The lines of a request: the word that says that an IPI is pending and the request go there, the

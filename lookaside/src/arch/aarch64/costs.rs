@@ -19,6 +19,8 @@ pub(super) const TYPICAL: Costs = Costs {
         tag: 5_010,
         // Estimate: DSB NSH and ISB, 20 ns each.
         wait: 40 * NS,
+        // Linux, `MAX_DVM_OPS`: the entries of a table.
+        ceiling: 512,
     },
     broadcast: OperationCosts {
         // Phytium: 23.23 ns for two, whether 1, 2 or 8 cores were online.
@@ -29,14 +31,13 @@ pub(super) const TYPICAL: Costs = Costs {
         // spent in the interconnect (A. Arcangeli, linux-arm-kernel, 23 Feb 2020, by division); on
         // Phytium it is next to nothing.
         wait: 1000 * NS,
+        ceiling: 512,
     },
     // A72: 162 ns for a load that walks, less 92 ns for one that does not, with tables beyond the
     // first level of the caches. A walk that hits there is cheaper; no number is public.
     refill: 70 * NS,
     // Estimate: a quarter of the 1280 entries of a Neoverse N1.
     useful_entries: 320,
-    // Linux, `MAX_DVM_OPS`: the entries of a table.
-    ceiling: 512,
     // Estimate: software-generated interrupt, handler and answer.
     ipi: 1500 * NS,
     // Estimate: one more answer, whose cache line takes 47 ns on 64 Neoverse N1

@@ -15,6 +15,8 @@ pub(super) const TYPICAL: Costs = Costs {
         tag: 30 * NS,
         // Estimate: FENCE rw,rw.
         wait: 10 * NS,
+        // Linux, `tlb_flush_all_threshold`.
+        ceiling: 64,
     },
     broadcast: OperationCosts {
         // Estimate: the fence of this hart, while the others execute theirs.
@@ -24,13 +26,12 @@ pub(super) const TYPICAL: Costs = Costs {
         // Estimate: a call of the firmware, which interrupts every hart and waits for it. Once for
         // each range, which is not more often than once for most flushes.
         wait: 5000 * NS,
+        ceiling: 64,
     },
     // Estimate: three loads that hit the caches, and refills of the pipeline.
     refill: 30 * NS,
     // Estimate: a quarter of a second level of 512 entries.
     useful_entries: 128,
-    // Linux, `tlb_flush_all_threshold`.
-    ceiling: 64,
     // Estimate: interrupt through the supervisor's own controller, handler and answer.
     ipi: 2000 * NS,
     // Estimate: one more message and one more cache line.

@@ -20,6 +20,9 @@ pub(super) const TYPICAL: Costs = Costs {
         tag: 110 * NS,
         // The instructions wait by themselves.
         wait: 0,
+        // Linux, `tlb_single_page_flush_ceiling`: D. Hansen, "x86/mm: set TLB flush tunable to sane value (33)", 2014. The
+        // cost of these 33 is at most as much as that of the same flush under Linux, whatever is used again.
+        ceiling: 33,
     },
     broadcast: OperationCosts {
         // Estimate: to issue an INVLPGB.
@@ -29,15 +32,14 @@ pub(super) const TYPICAL: Costs = Costs {
         // Milan: a round with four threads, which broadcasts, takes 3.88 us and one with a single
         // thread, which does not, 3.17 us. Less the estimate above.
         wait: 660 * NS,
+        // Of so many pages Linux broadcasts everything here, too. One `INVLPGB` takes 7 of them (CPUID of an EPYC 9655).
+        ceiling: 33_u64.div_ceil(7),
     },
     // Skylake, in the guest: 512 pages that two processes touch in turn cost 6.1 us with a flush
     // in between and 1.34 us where neither is needed.
     refill: 9_300,
     // Estimate: a quarter of the 1536 entries of Skylake's second level.
     useful_entries: 384,
-    // Linux, `tlb_single_page_flush_ceiling`: D. Hansen, "x86/mm: set TLB flush tunable to sane value (33)", 2014. The
-    // cost of these 33 is at most as much as that of the same flush under Linux, whatever is used again.
-    ceiling: 33,
     // Haswell: madvise takes 1436 ns with one target and 661 ns alone.
     ipi: 775 * NS,
     // Haswell: the same with three targets takes 1571 ns.

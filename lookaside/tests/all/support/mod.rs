@@ -157,11 +157,10 @@ pub(crate) struct FakeMmu {
 /// Numbers like those of a large machine, in nanoseconds: what is broadcast waits long, and what is
 /// lost with a tag is worth many invalidations by address.
 pub(crate) const COSTS: Costs = Costs {
-    local: OperationCosts { address: 20, tag: 20, wait: 20 },
-    broadcast: OperationCosts { address: 50, tag: 50, wait: 1000 },
+    local: OperationCosts { address: 20, tag: 20, wait: 20, ceiling: u64::MAX },
+    broadcast: OperationCosts { address: 50, tag: 50, wait: 1000, ceiling: u64::MAX },
     refill: 30,
     useful_entries: 100,
-    ceiling: u64::MAX,
     ipi: 2000,
     ipi_more: 200,
     retag: 300,
