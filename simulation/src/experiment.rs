@@ -25,6 +25,8 @@ use crate::{
 pub const SEEDS: u64 = 3;
 /// A ratio or a difference is taken for none below this.
 const NONE: f64 = 0.03;
+/// A gain below this could not have failed.
+const LIMIT: f64 = 0.1;
 
 /// A published number beside its prediction.
 #[derive(Clone, Debug)]
@@ -63,6 +65,17 @@ impl Prediction {
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.value() / self.published.value
+    }
+
+    /// Whether it could have failed: not a control, and not a gain of less than a tenth, which a model in which nothing
+    /// ever changes would give too.
+    #[must_use]
+    pub fn could_fail(&self) -> bool {
+        let changes = match self.published.beside {
+            Some((Beside::Over, _)) => (self.published.value - 1.0).abs() > LIMIT,
+            _ => true,
+        };
+        !self.published.control && changes
     }
 
     /// Whether it says right which of two is more; nothing if there are not two, or both are the same.
@@ -181,7 +194,7 @@ fn run(path: &str, trial: &Trial, seed: u64) -> Result<Outcome, Refused> {
 #[must_use]
 pub fn score(all: &[Prediction]) -> Score {
     let mut score = Score::default();
-    for one in all.iter().filter(|one| !one.published.control) {
+    for one in all.iter().filter(|one| one.could_fail()) {
         score.all += 1;
         score.within_10 += usize::from(one.is_within(0.1));
         score.within_25 += usize::from(one.is_within(0.25));
@@ -211,8 +224,8 @@ pub fn grid(all: &[Prediction]) -> Grid {
         let spread = Spread::of(&one.samples);
         let unit = one.published.unit.as_deref().map_or(String::new(), |unit| format!(" {unit}"));
         let of = |value: f64| format!("{}{unit}", number(value));
-        let direction = match (one.published.control, one.direction()) {
-            (true, _) => "control",
+        let direction = match (one.could_fail(), one.direction()) {
+            (false, _) => "control",
             (_, None) => "",
             (_, Some(true)) => "right",
             (_, Some(false)) => "wrong",

@@ -45,6 +45,8 @@ pub enum Change {
     Promote,
     /// They go.
     Unmap,
+    /// They go, one by one, and are flushed together: what reclaim and migration do.
+    Batch,
     /// They go, and tables with them.
     Free,
 }
@@ -142,7 +144,8 @@ impl<'a> Kernel<'a> {
             return;
         }
         let tables = change == Change::Free;
-        let flush = Flush { tables, ..Flush::pages(process.id, first, pages) };
+        let batch = change == Change::Batch && pages > 1;
+        let flush = Flush { tables, batch, ..Flush::pages(process.id, first, pages) };
         let stays = matches!(change, Change::Restrict | Change::Promote);
         self.change_and(process, first, pages, stays, &flush);
     }

@@ -8,7 +8,7 @@ use lookaside_terminal::grid::Grid;
 #[must_use]
 pub fn to_text(outcome: &Outcome) -> String {
     let mut text = each(outcome) + "\n";
-    let header = ["protocol", "scenarios", "exhausted", "bounded", "random", "schedules", "Msteps"];
+    let header = ["protocol", "scenarios", "everything", "bounded", "random", "schedules", "Msteps"];
     let mut grid = Grid::new(header, &[0, 3]);
     for topic in TOPICS.iter() {
         let of = || outcome.scenarios.iter().filter(|checked| checked.protocol == topic.name);
@@ -50,7 +50,7 @@ fn each(outcome: &Outcome) -> String {
                 (true, _) => "everything".to_owned(),
                 (false, Some(1)) => "1 pre-emption".to_owned(),
                 (false, Some(depth)) => format!("{depth} pre-emptions"),
-                (false, None) => "in part".to_owned(),
+                (false, None) => "unfinished".to_owned(),
             },
             checked.random.to_string(),
             checked.schedules.to_string(),
@@ -91,8 +91,9 @@ fn depths(preemptions: impl Iterator<Item = Option<u32>>) -> String {
     let mut counts = std::collections::BTreeMap::<Option<u32>, usize>::new();
     preemptions.for_each(|depth| *counts.entry(depth).or_default() += 1);
     let shown = counts.into_iter().rev().map(|(depth, count)| match depth {
-        Some(depth) => format!("{count} to {depth}"),
-        None => format!("{count} in part"),
+        Some(1) => format!("{count} with 1 pre-emption"),
+        Some(depth) => format!("{count} with {depth} pre-emptions"),
+        None => format!("{count} unfinished"),
     });
     shown.collect::<Vec<_>>().join(", ")
 }
@@ -102,7 +103,13 @@ fn closing(outcome: &Outcome) -> String {
     let scenarios = outcome.scenarios.len();
     let rate = *steps as f64 / seconds.max(1e-9) / 1e6;
     let verdict = match stale {
-        0 => "no rule was broken".to_owned(),
+        0 => {
+            let (whole, rest): (Vec<_>, Vec<_>) =
+                outcome.scenarios.iter().partition(|checked| checked.exhausted);
+            let rest = depths(rest.iter().map(|checked| checked.preemptions));
+            let rest = if rest.is_empty() { rest } else { format!(", {rest}") };
+            format!("no rule was broken ({} explored in full{rest})", whole.len())
+        }
         1 => "A RULE WAS BROKEN in 1 scenario".to_owned(),
         n => format!("RULES WERE BROKEN in {n} scenarios"),
     };

@@ -35,14 +35,15 @@ pub fn explore(
 ) -> io::Result<Verdict> {
     let mut explored = entry.open();
     let budget = budget.map_or(Budget::UNLIMITED, Budget::time);
-    let report = explored.explore(depth.unwrap_or(entry.depth), budget);
+    let depth = depth.unwrap_or(entry.depth);
+    let report = explored.explore(depth, budget);
     match &report.failure {
         None if report.complete && !report.seen.contains(CLAIM) => {
             writeln!(out, "empty: {} schedules, and nothing was claimed in any", report.schedules)?;
             Ok(Verdict::Broken)
         }
         None => {
-            writeln!(out, "{}", summary(&report))?;
+            writeln!(out, "{}", summary(depth, &report))?;
             Ok(Verdict::Clean)
         }
         Some(failure) => {
@@ -92,8 +93,8 @@ pub fn broken(explored: &mut Explored, failure: &Failure, out: &mut impl Write) 
     writeln!(out, "schedule: {}", failure.schedule)
 }
 
-/// One line on an exploration that found nothing.
-fn summary(report: &Report) -> String {
+/// One line on an exploration that found nothing. Only what was explored to its end is called clean.
+fn summary(depth: Depth, report: &Report) -> String {
     let seconds = report.elapsed.as_secs_f64();
     let rate = report.steps as f64 / seconds.max(1e-9) / 1e6;
     let seen = report.seen.iter().copied().filter(|&what| what != CLAIM);
@@ -101,9 +102,18 @@ fn summary(report: &Report) -> String {
     if !seen.is_empty() {
         seen.insert_str(0, "; seen: ");
     }
-    let extent = if report.complete { "everything explored" } else { "gave up before the end" };
+    let extent = match (report.complete, depth) {
+        (true, Depth::Exhaust) => "clean: everything explored",
+        (true, Depth::Bounded(0)) => "clean without a pre-emption: all of these explored",
+        (true, Depth::Bounded(1)) => "clean with at most 1 pre-emption: all of these explored",
+        (true, Depth::Bounded(most)) => {
+            &*format!("clean with at most {most} pre-emptions: all of these explored")
+        }
+        (true, Depth::Random(_)) => "no rule was broken, of which schedules at random prove nothing",
+        (false, _) => "not finished: no rule was broken so far",
+    };
     format!(
-        "clean: {extent}; {} schedules, {} steps, {} states, {seconds:.1} s, {rate:.1} million \
+        "{extent}; {} schedules, {} steps, {} states, {seconds:.1} s, {rate:.1} million \
          steps/s; epochs reached {:?}{seen}",
         report.schedules, report.steps, report.states, report.outcomes,
     )

@@ -6,7 +6,8 @@ use lookaside::{
     AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, KernelGather, PerCpuAsids, Platform as _,
     Tlb, VaRange,
     arch::{Mmu, Root},
-    platform::Word as _,
+    flush::Batch,
+    platform::{CpuSet, Word as _},
     tags::{GlobalAsidsConfig, Residents, Tags},
 };
 use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word};
@@ -93,6 +94,8 @@ struct Library<'a, H: Hardware, T: Tags<Words<'a, H>>> {
     machine: &'a Machine,
     arena: &'a Arena,
     spaces: RefCell<Vec<Option<Shared<'a, Words<'a, H>>>>>,
+    /// Storage of batches that no CPU uses.
+    batches: RefCell<Vec<&'a mut [Word]>>,
     early: bool,
 }
 
@@ -108,7 +111,8 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Library<'a, H, T> {
         timed::name(cpus, "CPUs");
         let tlb = arena.put(Tlb::new(platform, tags, cpus).map_err(Refused::because)?);
         timed::name(tlb, "state of the machine");
-        Ok(Box::new(Self { tlb, machine, arena, spaces: RefCell::new(Vec::new()), early }))
+        let (spaces, batches) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+        Ok(Box::new(Self { tlb, machine, arena, spaces, batches, early }))
     }
 
     fn this_cpu(&self) -> CurrentCpu<'_, Words<'a, H>, T> {
@@ -117,6 +121,26 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Library<'a, H, T> {
 
     fn space(&self, space: SpaceId) -> Shared<'a, Words<'a, H>> {
         self.spaces.borrow()[space.0 as usize].expect("the space is not gone")
+    }
+
+    /// Flushes pages that were taken away one by one.
+    fn flush_batch(&self, space: &AddressSpace<Words<'a, H>>, flush: &Flush) {
+        let this_cpu = self.this_cpu();
+        // A task has storage of its own, as in Linux, and has it back when the batch is flushed.
+        let words = self.batches.borrow_mut().pop().unwrap_or_else(|| {
+            let count = CpuSet::<Word>::words_for(self.tlb.cpus().len());
+            let words = self.arena.fill(count, |_| Word::ZERO);
+            timed::name(words, "targets of batches");
+            words
+        });
+        let mut batch = Batch::new(self.tlb, words).expect("words for all CPUs");
+        for page in flush.first..flush.first + flush.pages {
+            let mut gather = Gather::new(space);
+            gather.revoke(range(page, 1));
+            this_cpu.defer(gather, &mut batch);
+        }
+        let _ = this_cpu.flush_batch(batch);
+        self.batches.borrow_mut().push(words);
     }
 }
 
@@ -168,6 +192,9 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Strategy for Library<'a, 
                 return;
             };
             let slot = self.space(space).borrow();
+            if flush.batch {
+                return self.flush_batch(&slot.0, flush);
+            }
             let mut gather = Gather::new(&slot.0);
             match flush {
                 Flush { everything: true, .. } => gather.revoke_everything(),

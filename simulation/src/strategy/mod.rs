@@ -38,25 +38,28 @@ pub struct Flush {
     pub tables: bool,
     /// Whether the whole space is flushed; `first` and `pages` are ignored then.
     pub everything: bool,
+    /// Whether the pages were taken away one by one, by reclaim for example, and are flushed together at last. Linux
+    /// flushes everything of each CPU then on x86 (`arch_tlbbatch_flush`), and page by page with one wait on Arm64.
+    pub batch: bool,
 }
 
 impl Flush {
     /// Flushes pages of a space without freed tables.
     #[must_use]
     pub const fn pages(space: SpaceId, first: u64, pages: u64) -> Self {
-        Self { space: Some(space), first, pages, tables: false, everything: false }
+        Self { space: Some(space), first, pages, tables: false, everything: false, batch: false }
     }
 
     /// Flushes kernel pages.
     #[must_use]
     pub const fn kernel(first: u64, pages: u64) -> Self {
-        Self { space: None, first, pages, tables: false, everything: false }
+        Self { space: None, first, pages, tables: false, everything: false, batch: false }
     }
 
     /// Flushes a whole space whose tables were freed.
     #[must_use]
     pub const fn everything(space: SpaceId) -> Self {
-        Self { space: Some(space), first: 0, pages: 0, tables: true, everything: true }
+        Self { space: Some(space), first: 0, pages: 0, tables: true, everything: true, batch: false }
     }
 }
 

@@ -94,10 +94,14 @@ impl Named {
     }
 }
 
-/// Removes pages, or the whole tag if the flush is of everything or of more than `limit` pages, on
-/// every CPU, and waits.
+/// Whether the whole tag is removed: if the flush is of everything, or of more than `limit` pages that are no batch.
+const fn is_full(flush: &Flush, limit: u64) -> bool {
+    flush.everything || !flush.batch && flush.pages > limit
+}
+
+/// Removes pages, or the whole tag, on every CPU, and waits.
 fn flush_broadcast(mmu: &Hardware, tag: Tag, flush: &Flush, limit: u64) {
-    if flush.everything || flush.pages > limit {
+    if is_full(flush, limit) {
         mmu.flush(NO_ERRATA, Invalidation::Tag(tag), Scope::Broadcast);
     } else {
         let Named { range, depth } = Named::of(flush);
@@ -107,7 +111,7 @@ fn flush_broadcast(mmu: &Hardware, tag: Tag, flush: &Flush, limit: u64) {
 
 /// The same on this CPU alone.
 fn flush_here(mmu: &Hardware, tag: Tag, flush: &Flush, limit: u64) {
-    if flush.everything || flush.pages > limit {
+    if is_full(flush, limit) {
         mmu.flush(NO_ERRATA, Invalidation::Tag(tag), Scope::Local);
     } else {
         let Named { range, depth } = Named::of(flush);

@@ -220,8 +220,13 @@ impl<'r> Reader<'r> {
     }
 }
 
+/// Whether the language has this name, so that no parameter can.
+pub(super) fn is_own_name(word: &str) -> bool {
+    NAMES.iter().any(|(name, _)| *name == word)
+}
+
 fn is_no_name(word: &str, parameters: &[Parameter]) -> bool {
-    let is_name = NAMES.iter().any(|(name, _)| *name == word)
+    let is_name = is_own_name(word)
         || parameters.iter().any(|one| one.name == word)
         || ["random", "batch", "each"].contains(&word);
     !is_name

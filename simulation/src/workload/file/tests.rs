@@ -99,12 +99,35 @@ fn a_fork_has_pages_copied_when_either_side_writes() {
 #[test]
 fn reclaim_in_batches_waits_less_often() {
     let text = |how: &str| one("", &format!("touch 0 64\nbegin r\nreclaim 0 64 {how}\nend r"));
-    let time = |how| {
-        let outcome = run_on("altra_1node", "lookaside", 1, &text(how)).unwrap();
-        (outcome.metric("r").unwrap(), outcome.report.counters())
+    let time = |strategy, cpus, how| {
+        // On one CPU the library flushes each page there, and waits for nobody.
+        let outcome = run_on("altra_1node", strategy, cpus, &text(how)).unwrap();
+        outcome.metric("r").unwrap()
     };
-    let ((each, _), (batch, _)) = (time("each"), time("batch 32"));
-    assert!(each > batch, "{each} {batch}");
+    for (strategy, cpus) in [("linux-broadcast", 1), ("lookaside", 4)] {
+        let (each, batch) = (time(strategy, cpus, "each"), time(strategy, cpus, "batch 32"));
+        assert!(each > batch, "{strategy}: {each} {batch}");
+    }
+}
+
+/// Linux: everything of each CPU on x86 (`arch_tlbbatch_flush`); each page, and one wait, on Arm64, however many.
+#[test]
+fn linux_flushes_a_batch_in_full_on_x86_and_page_by_page_on_arm() {
+    let counters = |machine, strategy| {
+        let text = one("", "touch 0 600\nbegin r\nreclaim 0 600 batch 600\nend r")
+            .replace("pages = 64", "pages = 600");
+        run_on(machine, strategy, 1, &text).unwrap().report.counters()
+    };
+    let few = counters("skylake_sp", "linux-ipi-2025");
+    assert!(few.page_flushes == 0 && few.full_flushes > 0, "{few:?}");
+    let many = counters("altra_1node", "linux-broadcast");
+    assert!(many.broadcasts >= 600 && many.syncs < 100, "{many:?}");
+}
+
+#[test]
+fn a_parameter_has_no_name_of_the_language() {
+    let why = refused(&one("[parameters]\nthreads = 1\n", "work 1 us"));
+    assert!(why.contains("`threads` is a name of the language itself"), "{why}");
 }
 
 #[test]

@@ -428,7 +428,7 @@ impl Thread {
         while next < first + pages {
             let count = batch.min(first + pages - next);
             kernel.path("page", count * page);
-            kernel.change(&self.process, next, count, Change::Unmap);
+            kernel.change(&self.process, next, count, Change::Batch);
             next += count;
         }
         self.forget_copies(state, [first, pages]);

@@ -26,10 +26,10 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// The flush as Linux classifies it: by page up to `ceiling` pages, else full.
+    /// The flush as Linux classifies it: by page up to `ceiling` pages, else full; always full for a batch.
     pub(super) fn new(flush: &Flush, generation: u64, ceiling: u64) -> Self {
         let space = flush.space.map_or(KERNEL_SPACE, |space| u64::from(space.0) + 1);
-        let all = flush.everything || flush.pages > ceiling;
+        let all = flush.everything || flush.batch || flush.pages > ceiling;
         let pages = if all { EVERYTHING } else { flush.pages };
         Self { space, generation, first: flush.first, pages }
     }
