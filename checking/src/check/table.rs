@@ -8,7 +8,8 @@ use lookaside_terminal::grid::Grid;
 #[must_use]
 pub fn to_text(outcome: &Outcome) -> String {
     let mut text = each(outcome) + "\n";
-    let header = ["protocol", "scenarios", "everything", "bounded", "random", "schedules", "Msteps"];
+    let header =
+        ["protocol", "scenarios", "everything", "bounded", "random", "schedules", "Msteps"];
     let mut grid = Grid::new(header, &[0, 3]);
     for topic in TOPICS.iter() {
         let of = || outcome.scenarios.iter().filter(|checked| checked.protocol == topic.name);

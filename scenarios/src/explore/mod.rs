@@ -109,7 +109,9 @@ fn summary(depth: Depth, report: &Report) -> String {
         (true, Depth::Bounded(most)) => {
             &*format!("clean with at most {most} pre-emptions: all of these explored")
         }
-        (true, Depth::Random(_)) => "no rule was broken, of which schedules at random prove nothing",
+        (true, Depth::Random(_)) => {
+            "no rule was broken, of which schedules at random prove nothing"
+        }
         (false, _) => "not finished: no rule was broken so far",
     };
     format!(

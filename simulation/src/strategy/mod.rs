@@ -59,7 +59,14 @@ impl Flush {
     /// Flushes a whole space whose tables were freed.
     #[must_use]
     pub const fn everything(space: SpaceId) -> Self {
-        Self { space: Some(space), first: 0, pages: 0, tables: true, everything: true, batch: false }
+        Self {
+            space: Some(space),
+            first: 0,
+            pages: 0,
+            tables: true,
+            everything: true,
+            batch: false,
+        }
     }
 }
 
