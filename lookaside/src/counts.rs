@@ -80,7 +80,9 @@ impl<W: Word> Counts<W> {
         match event {
             Event::Flushed { outcome, targets, rounds } => {
                 add(&self.flushes[outcome as usize], 1);
-                add(&self.interrupted, u64::from(targets));
+                if targets != 0 {
+                    add(&self.interrupted, u64::from(targets));
+                }
                 let bucket = 64 - rounds.leading_zeros() as usize;
                 add(&self.waits[bucket.min(BUCKETS - 1)], 1);
             }
