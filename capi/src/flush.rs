@@ -13,11 +13,10 @@ use lookaside::{
 };
 
 use crate::{
-    error::{Refused, Reply},
+    error::{Refused, Reply, number},
     instance::{Instance, WordOf},
     machine::Machine,
     seal::Seal,
-    space::Space,
 };
 
 /// What is to be flushed.
@@ -70,15 +69,18 @@ impl Ranges {
         }
     }
 
-    /// As [`Self::new`] for what most flushes are of: one page, or a part of it, and no tables. None if it is another.
+    /// Whether the arguments of [`Self::new`] are what most flushes are of: one page, or a part of it, and no tables.
     #[inline]
-    fn one_page(start: u64, bytes: u64, shift: u32, kind: u32) -> Option<VaRange> {
-        if shift != 12 || kind > 1 || bytes == 0 || bytes > 0x1000 - start % 0x1000 {
-            return None;
-        }
-        let page = VaRange::page(start);
-        Some(if kind == 0 { page } else { page.mixed() })
+    const fn is_one_page(start: u64, bytes: u64, shift: u32, kind: u32) -> bool {
+        shift == 12 && kind <= 1 && bytes.wrapping_sub(1) <= 0xfff - start % 0x1000
     }
+}
+
+/// The page of 4 KiB with this address, whose entry was one of 4 KiB if `kind` is 0.
+#[inline]
+const fn page_of(address: u64, kind: u32) -> VaRange {
+    let page = VaRange::page(address);
+    if kind == 0 { page } else { page.mixed() }
 }
 
 /// Records in a gather what was revoked.
@@ -151,8 +153,8 @@ impl<I: Instance> Wait<I> {
 
 type This<I> = CurrentCpu<'static, <I as Instance>::Platform, <I as Instance>::Tags>;
 
-/// Flushes tables, or everything.
-#[inline(never)] // Neither has a place on the stack of the others.
+/// Flushes anything but one page of 4 KiB.
+#[inline(never)] // It has a place on the stack, which one that is begun does not need.
 fn flush_gathered<I: Instance>(
     this_cpu: &This<I>,
     space: &AddressSpace<I::Platform>,
@@ -178,33 +180,66 @@ unsafe fn begin_flush<I: Instance>(
 }
 
 impl<I: Instance> Machine<I> {
-    /// `lookaside_flush_range`: one page without a wait goes by the shortest way there is, everything else out of line.
+    /// `lookaside_flush_range` of a space that is in use: one page without a wait goes by the way of that, everything else
+    /// out of line.
     #[inline]
-    pub(crate) unsafe fn flush_range_or_refuse(
+    pub(crate) fn flush_range_of(
         &'static self,
-        space: *mut Space<I>,
-        start: u64,
-        bytes: u64,
-        shift: u32,
-        kind: u32,
+        space: &'static AddressSpace<I::Platform>,
+        (start, bytes, shift, kind): (u64, u64, u32, u32),
         wait: *mut Wait<I>,
-    ) -> Reply {
-        match Ranges::one_page(start, bytes, shift, kind) {
-            Some(page) if wait.is_null() => {
-                let this_cpu = self.this_cpu()?;
-                // SAFETY: the caller promises what the header says.
-                this_cpu.flush_range(unsafe { Space::at(space)? }, page);
-                Ok(0)
+    ) -> c_int {
+        if wait.is_null() && Ranges::is_one_page(start, bytes, shift, kind) {
+            return self.flush_page_of(space, start, kind);
+        }
+        // SAFETY: the caller of `flush_range` promises what the header says.
+        number(unsafe { self.flush_ranges(space, start, bytes, shift, kind, wait) })
+    }
+
+    /// `lookaside_flush_page` of a space that is in use.
+    #[inline(never)] // It is large: all of the library's flush of one page is in it, so that nothing is saved twice.
+    pub(crate) fn flush_page_of(
+        &'static self,
+        space: &'static AddressSpace<I::Platform>,
+        address: u64,
+        kind: u32,
+    ) -> c_int {
+        if kind > 1 {
+            return self.flush_page_slowly(space, address, kind);
+        }
+        match self.this_cpu() {
+            Ok(this_cpu) => {
+                // Nothing in C relies on entries that others have cleared, so that no gather has to be counted.
+                this_cpu.flush_range(space, page_of(address, kind));
+                0
             }
-            // SAFETY: the caller promises what the header says.
-            _ => unsafe { self.flush_ranges(space, start, bytes, shift, kind, wait) },
+            Err(refused) => refused as c_int,
         }
     }
 
+    /// As [`Self::flush_page_of`], of tables, or refuses.
+    #[cold]
+    fn flush_page_slowly(
+        &'static self,
+        space: &'static AddressSpace<I::Platform>,
+        address: u64,
+        kind: u32,
+    ) -> c_int {
+        // SAFETY: there is no place of a wait.
+        number(unsafe {
+            self.flush_ranges(space, address & !0xfff, 0x1000, 12, kind, ptr::null_mut())
+        })
+    }
+
+    /// Flushes any ranges of a space that is in use.
+    ///
+    /// # Safety
+    ///
+    /// `wait` is null, or of a `struct lookaside_wait`, and then the space is not released before the wait.
     #[inline(never)] // What it keeps in registers would be saved for one page, too.
     unsafe fn flush_ranges(
         &'static self,
-        space: *mut Space<I>,
+        space: &'static AddressSpace<I::Platform>,
         start: u64,
         bytes: u64,
         shift: u32,
@@ -213,18 +248,12 @@ impl<I: Instance> Machine<I> {
     ) -> Reply {
         let ranges = Ranges::new(start, bytes, shift, kind);
         let this_cpu = self.this_cpu()?;
-        // SAFETY: the caller promises what the header says: it releases the space after the wait.
-        let (space, later) = unsafe { (Space::at(space)?, Wait::is_asked_for(wait)?) };
-        match ranges? {
-            ranges if later => {
-                // SAFETY: the place was just looked at, and it is the caller's.
-                return Ok(unsafe { begin_flush::<I>(self.tlb(), space, ranges, wait) });
-            }
-            // Nothing in C relies on entries that others have cleared, so that no gather has to be counted.
-            Ranges::Some(range, Kind::Pages) => this_cpu.flush_range(space, range),
-            Ranges::Some(range, Kind::Mixed) => this_cpu.flush_range(space, range.mixed()),
-            ranges => flush_gathered::<I>(&this_cpu, space, ranges),
+        // SAFETY: the caller promises it.
+        if unsafe { Wait::is_asked_for(wait)? } {
+            // SAFETY: the place was just looked at, and it is the caller's.
+            return Ok(unsafe { begin_flush::<I>(self.tlb(), space, ranges?, wait) });
         }
+        flush_gathered::<I>(&this_cpu, space, ranges?);
         Ok(0)
     }
 
@@ -300,9 +329,11 @@ mod tests {
         for (start, bytes) in
             [(0, 1), (0x1000, 0x1000), (0x1fff, 1), (0x1001, 0xfff), (u64::MAX, 1)]
         {
-            let page = Ranges::one_page(start, bytes, 12, 0).unwrap();
+            assert!(Ranges::is_one_page(start, bytes, 12, 0), "{start:#x}, {bytes:#x}");
+            assert!(Ranges::is_one_page(start, bytes, 12, 1), "{start:#x}, {bytes:#x}");
+            let page = page_of(start, 0);
             assert_eq!(Ranges::new(start, bytes, 12, 0), Ok(Ranges::Some(page, Kind::Pages)));
-            assert_eq!(Ranges::one_page(start, bytes, 12, 1), Some(page.mixed()));
+            assert_eq!(page_of(start, 1), page.mixed());
         }
         for (start, bytes, shift, kind) in [
             (0x1000, 0, 12, 0),
@@ -310,11 +341,12 @@ mod tests {
             (0x1000, 0x1001, 12, 0),
             (u64::MAX, 2, 12, 0),
             (0x1000, u64::MAX, 12, 0),
+            (0x1002, u64::MAX, 12, 0),
             (0x1000, 0x1000, 13, 0),
             (0x1000, 0x1000, 12, 2),
             (0x1000, 0x1000, 12, 3),
         ] {
-            assert_eq!(Ranges::one_page(start, bytes, shift, kind), None, "{start:#x}, {bytes:#x}");
+            assert!(!Ranges::is_one_page(start, bytes, shift, kind), "{start:#x}, {bytes:#x}");
         }
     }
 
