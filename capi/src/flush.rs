@@ -69,18 +69,30 @@ impl Ranges {
         }
     }
 
-    /// Whether the arguments of [`Self::new`] are what most flushes are of: one page, or a part of it, and no tables.
+    /// Whether the arguments of [`Self::new`] are what most flushes are of: one page of 4 KiB, or a part of it.
     #[inline]
-    const fn is_one_page(start: u64, bytes: u64, shift: u32, kind: u32) -> bool {
-        shift == 12 && kind <= 1 && bytes.wrapping_sub(1) <= 0xfff - start % 0x1000
+    const fn is_one_page(start: u64, bytes: u64, shift: u32) -> bool {
+        shift == 12 && bytes.wrapping_sub(1) <= 0xfff - start % 0x1000
     }
 }
 
-/// The page of 4 KiB with this address, whose entry was one of 4 KiB if `kind` is 0.
-#[inline]
-const fn page_of(address: u64, kind: u32) -> VaRange {
-    let page = VaRange::page(address);
-    if kind == 0 { page } else { page.mixed() }
+/// A page of 4 KiB and a kind that is 0 or 1, in one word: it is kept while the kernel's functions are called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageAndKind(u64);
+
+impl PageAndKind {
+    /// The page that the address is in, if the kind is no larger.
+    #[inline]
+    pub(crate) fn new(address: u64, kind: u32) -> Option<Self> {
+        (kind <= 1).then_some(Self(address & !0xfff | u64::from(kind)))
+    }
+
+    /// Every entry in it that was changed was one of 4 KiB if the kind is 0.
+    #[inline]
+    const fn page(self) -> VaRange {
+        let page = VaRange::page(self.0);
+        if self.0 & 1 == 0 { page } else { page.mixed() }
+    }
 }
 
 /// Records in a gather what was revoked.
@@ -189,28 +201,41 @@ impl<I: Instance> Machine<I> {
         (start, bytes, shift, kind): (u64, u64, u32, u32),
         wait: *mut Wait<I>,
     ) -> c_int {
-        if wait.is_null() && Ranges::is_one_page(start, bytes, shift, kind) {
-            return self.flush_page_of(space, start, kind);
+        if wait.is_null()
+            && Ranges::is_one_page(start, bytes, shift)
+            && let Some(page) = PageAndKind::new(start, kind)
+        {
+            return self.flush_one_page(space, page);
         }
         // SAFETY: the caller of `flush_range` promises what the header says.
         number(unsafe { self.flush_ranges(space, start, bytes, shift, kind, wait) })
     }
 
     /// `lookaside_flush_page` of a space that is in use.
-    #[inline(never)] // It is large: all of the library's flush of one page is in it, so that nothing is saved twice.
+    #[inline]
     pub(crate) fn flush_page_of(
         &'static self,
         space: &'static AddressSpace<I::Platform>,
         address: u64,
         kind: u32,
     ) -> c_int {
-        if kind > 1 {
-            return self.flush_page_slowly(space, address, kind);
+        match PageAndKind::new(address, kind) {
+            Some(page) => self.flush_one_page(space, page),
+            None => self.flush_page_slowly(space, address, kind),
         }
+    }
+
+    /// As [`Self::flush_page_of`], of no table.
+    #[inline(never)] // It is large: all of the library's flush of one page is in it, so that nothing is saved twice.
+    fn flush_one_page(
+        &'static self,
+        space: &'static AddressSpace<I::Platform>,
+        page: PageAndKind,
+    ) -> c_int {
         match self.this_cpu() {
             Ok(this_cpu) => {
                 // Nothing in C relies on entries that others have cleared, so that no gather has to be counted.
-                this_cpu.flush_range(space, page_of(address, kind));
+                this_cpu.flush_range(space, page.page());
                 0
             }
             Err(refused) => refused as c_int,
@@ -225,10 +250,9 @@ impl<I: Instance> Machine<I> {
         address: u64,
         kind: u32,
     ) -> c_int {
+        let page = address & !0xfff;
         // SAFETY: there is no place of a wait.
-        number(unsafe {
-            self.flush_ranges(space, address & !0xfff, 0x1000, 12, kind, ptr::null_mut())
-        })
+        number(unsafe { self.flush_ranges(space, page, 0x1000, 12, kind, ptr::null_mut()) })
     }
 
     /// Flushes any ranges of a space that is in use.
@@ -329,24 +353,23 @@ mod tests {
         for (start, bytes) in
             [(0, 1), (0x1000, 0x1000), (0x1fff, 1), (0x1001, 0xfff), (u64::MAX, 1)]
         {
-            assert!(Ranges::is_one_page(start, bytes, 12, 0), "{start:#x}, {bytes:#x}");
-            assert!(Ranges::is_one_page(start, bytes, 12, 1), "{start:#x}, {bytes:#x}");
-            let page = page_of(start, 0);
-            assert_eq!(Ranges::new(start, bytes, 12, 0), Ok(Ranges::Some(page, Kind::Pages)));
-            assert_eq!(page_of(start, 1), page.mixed());
+            assert!(Ranges::is_one_page(start, bytes, 12), "{start:#x}, {bytes:#x}");
+            let page = |kind| PageAndKind::new(start, kind).map(PageAndKind::page);
+            let [pages, mixed] = [0, 1].map(|kind| page(kind).unwrap());
+            assert_eq!(Ranges::new(start, bytes, 12, 0), Ok(Ranges::Some(pages, Kind::Pages)));
+            assert_eq!(mixed, pages.mixed());
+            assert_eq!([page(2), page(3)], [None; 2], "tables, and what is no kind");
         }
-        for (start, bytes, shift, kind) in [
-            (0x1000, 0, 12, 0),
-            (0x1fff, 2, 12, 0),
-            (0x1000, 0x1001, 12, 0),
-            (u64::MAX, 2, 12, 0),
-            (0x1000, u64::MAX, 12, 0),
-            (0x1002, u64::MAX, 12, 0),
-            (0x1000, 0x1000, 13, 0),
-            (0x1000, 0x1000, 12, 2),
-            (0x1000, 0x1000, 12, 3),
+        for (start, bytes, shift) in [
+            (0x1000, 0, 12),
+            (0x1fff, 2, 12),
+            (0x1000, 0x1001, 12),
+            (u64::MAX, 2, 12),
+            (0x1000, u64::MAX, 12),
+            (0x1002, u64::MAX, 12),
+            (0x1000, 0x1000, 13),
         ] {
-            assert!(!Ranges::is_one_page(start, bytes, shift, kind), "{start:#x}, {bytes:#x}");
+            assert!(!Ranges::is_one_page(start, bytes, shift), "{start:#x}, {bytes:#x}");
         }
     }
 
