@@ -89,6 +89,7 @@ int main(void) {
     shim_irq_on();
     EXPECT(LOOKASIDE_EIRQS, lookaside_switch(&space));
     EXPECT(LOOKASIDE_EIRQS, lookaside_flush_all(&space));
+    EXPECT(LOOKASIDE_EIRQS, lookaside_flush_page(&space, 0, LOOKASIDE_PAGES));
     EXPECT(LOOKASIDE_EIRQS, lookaside_online(&hart));
     EXPECT(LOOKASIDE_EIRQS, lookaside_stopped(1));
     shim_irq_off();
@@ -98,6 +99,9 @@ int main(void) {
     EXPECT(LOOKASIDE_ERANGE, lookaside_flush_range(&space, 4096, UINT64_MAX - 1, 12, LOOKASIDE_PAGES, NULL));
     EXPECT(LOOKASIDE_EARGUMENT, lookaside_flush_range(&space, 0, 4096, 12, (enum lookaside_kind)3, NULL));
     EXPECT(LOOKASIDE_EARGUMENT, lookaside_map(NULL, 0, 4096, 12, LOOKASIDE_FAULTED));
+    EXPECT(LOOKASIDE_EARGUMENT, lookaside_flush_page(&space, 0, (enum lookaside_kind)3));
+    EXPECT(0, lookaside_flush_page(&space, 1, LOOKASIDE_MIXED));
+    EXPECT(0, lookaside_flush_page(&space, 4096, LOOKASIDE_TABLES));
     EXPECT(0, lookaside_flush_range(&space, 1, 1, 12, LOOKASIDE_PAGES, NULL));
     EXPECT(0, lookaside_flush_range(&space, 0, 0, 12, LOOKASIDE_PAGES, NULL));
 

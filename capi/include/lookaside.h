@@ -343,6 +343,12 @@ LOOKASIDE_MUST_CHECK int lookaside_user_roots(struct lookaside_space *space, str
 LOOKASIDE_MUST_CHECK int lookaside_flush_range(struct lookaside_space *space, uint64_t start, uint64_t bytes,
                                                unsigned shift, enum lookaside_kind kind, struct lookaside_wait *wait);
 
+/* As lookaside_flush_range of the page of 4 KiB that `address` is in, with no `wait`: what most flushes are of, by the shortest
+ * way. Whoever has a constant 1 << 12 for the range need not call it: lookaside_flush_range comes here, after a dozen
+ * instructions. IRQs off; waits. (Linux: flush_tlb_page. FreeBSD: pmap_invalidate_page.) */
+LOOKASIDE_MUST_CHECK int lookaside_flush_page(struct lookaside_space *space, uint64_t address,
+                                              enum lookaside_kind kind);
+
 /* Everything of a space, tables too; waits. (Linux: flush_tlb_mm, arch_flush_tlb_batched_pending.) */
 LOOKASIDE_MUST_CHECK static inline int lookaside_flush_all(struct lookaside_space *space) {
     return lookaside_flush_range(space, 0, LOOKASIDE_EVERYTHING, 12, LOOKASIDE_TABLES, NULL);

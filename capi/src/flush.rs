@@ -13,11 +13,10 @@ use lookaside::{
 };
 
 use crate::{
-    error::{Refused, Reply},
+    error::{Refused, Reply, number},
     instance::{Instance, WordOf},
     machine::Machine,
     seal::Seal,
-    space::Space,
 };
 
 /// What is to be flushed.
@@ -70,14 +69,29 @@ impl Ranges {
         }
     }
 
-    /// As [`Self::new`] for what most flushes are of: one page, or a part of it, and no tables. None if it is another.
+    /// Whether the arguments of [`Self::new`] are what most flushes are of: one page of 4 KiB, or a part of it.
     #[inline]
-    fn one_page(start: u64, bytes: u64, shift: u32, kind: u32) -> Option<VaRange> {
-        if shift != 12 || kind > 1 || bytes == 0 || bytes > 0x1000 - start % 0x1000 {
-            return None;
-        }
-        let page = VaRange::page(start);
-        Some(if kind == 0 { page } else { page.mixed() })
+    const fn is_one_page(start: u64, bytes: u64, shift: u32) -> bool {
+        shift == 12 && bytes.wrapping_sub(1) <= 0xfff - start % 0x1000
+    }
+}
+
+/// A page of 4 KiB and a kind that is 0 or 1, in one word: it is kept while the kernel's functions are called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageAndKind(u64);
+
+impl PageAndKind {
+    /// The page that the address is in, if the kind is no larger.
+    #[inline]
+    pub(crate) fn new(address: u64, kind: u32) -> Option<Self> {
+        (kind <= 1).then_some(Self(address & !0xfff | u64::from(kind)))
+    }
+
+    /// Every entry in it that was changed was one of 4 KiB if the kind is 0.
+    #[inline]
+    const fn page(self) -> VaRange {
+        let page = VaRange::page(self.0);
+        if self.0 & 1 == 0 { page } else { page.mixed() }
     }
 }
 
@@ -151,8 +165,8 @@ impl<I: Instance> Wait<I> {
 
 type This<I> = CurrentCpu<'static, <I as Instance>::Platform, <I as Instance>::Tags>;
 
-/// Flushes tables, or everything.
-#[inline(never)] // Neither has a place on the stack of the others.
+/// Flushes anything but one page of 4 KiB.
+#[inline(never)] // It has a place on the stack, which one that is begun does not need.
 fn flush_gathered<I: Instance>(
     this_cpu: &This<I>,
     space: &AddressSpace<I::Platform>,
@@ -178,33 +192,78 @@ unsafe fn begin_flush<I: Instance>(
 }
 
 impl<I: Instance> Machine<I> {
-    /// `lookaside_flush_range`: one page without a wait goes by the shortest way there is, everything else out of line.
+    /// `lookaside_flush_range` of a space that is in use: one page without a wait goes by the way of that, everything else
+    /// out of line.
     #[inline]
-    pub(crate) unsafe fn flush_range_or_refuse(
+    pub(crate) fn flush_range_of(
         &'static self,
-        space: *mut Space<I>,
-        start: u64,
-        bytes: u64,
-        shift: u32,
-        kind: u32,
+        space: &'static AddressSpace<I::Platform>,
+        (start, bytes, shift, kind): (u64, u64, u32, u32),
         wait: *mut Wait<I>,
-    ) -> Reply {
-        match Ranges::one_page(start, bytes, shift, kind) {
-            Some(page) if wait.is_null() => {
-                let this_cpu = self.this_cpu()?;
-                // SAFETY: the caller promises what the header says.
-                this_cpu.flush_range(unsafe { Space::at(space)? }, page);
-                Ok(0)
-            }
-            // SAFETY: the caller promises what the header says.
-            _ => unsafe { self.flush_ranges(space, start, bytes, shift, kind, wait) },
+    ) -> c_int {
+        if wait.is_null()
+            && Ranges::is_one_page(start, bytes, shift)
+            && let Some(page) = PageAndKind::new(start, kind)
+        {
+            return self.flush_one_page(space, page);
+        }
+        // SAFETY: the caller of `flush_range` promises what the header says.
+        number(unsafe { self.flush_ranges(space, start, bytes, shift, kind, wait) })
+    }
+
+    /// `lookaside_flush_page` of a space that is in use.
+    #[inline]
+    pub(crate) fn flush_page_of(
+        &'static self,
+        space: &'static AddressSpace<I::Platform>,
+        address: u64,
+        kind: u32,
+    ) -> c_int {
+        match PageAndKind::new(address, kind) {
+            Some(page) => self.flush_one_page(space, page),
+            None => self.flush_page_slowly(space, address, kind),
         }
     }
 
+    /// As [`Self::flush_page_of`], of no table.
+    #[inline(never)] // It is large: all of the library's flush of one page is in it, so that nothing is saved twice.
+    fn flush_one_page(
+        &'static self,
+        space: &'static AddressSpace<I::Platform>,
+        page: PageAndKind,
+    ) -> c_int {
+        match self.this_cpu() {
+            Ok(this_cpu) => {
+                // Nothing in C relies on entries that others have cleared, so that no gather has to be counted.
+                this_cpu.flush_range(space, page.page());
+                0
+            }
+            Err(refused) => refused as c_int,
+        }
+    }
+
+    /// As [`Self::flush_page_of`], of tables, or refuses.
+    #[cold]
+    fn flush_page_slowly(
+        &'static self,
+        space: &'static AddressSpace<I::Platform>,
+        address: u64,
+        kind: u32,
+    ) -> c_int {
+        let page = address & !0xfff;
+        // SAFETY: there is no place of a wait.
+        number(unsafe { self.flush_ranges(space, page, 0x1000, 12, kind, ptr::null_mut()) })
+    }
+
+    /// Flushes any ranges of a space that is in use.
+    ///
+    /// # Safety
+    ///
+    /// `wait` is null, or of a `struct lookaside_wait`, and then the space is not released before the wait.
     #[inline(never)] // What it keeps in registers would be saved for one page, too.
     unsafe fn flush_ranges(
         &'static self,
-        space: *mut Space<I>,
+        space: &'static AddressSpace<I::Platform>,
         start: u64,
         bytes: u64,
         shift: u32,
@@ -213,18 +272,12 @@ impl<I: Instance> Machine<I> {
     ) -> Reply {
         let ranges = Ranges::new(start, bytes, shift, kind);
         let this_cpu = self.this_cpu()?;
-        // SAFETY: the caller promises what the header says: it releases the space after the wait.
-        let (space, later) = unsafe { (Space::at(space)?, Wait::is_asked_for(wait)?) };
-        match ranges? {
-            ranges if later => {
-                // SAFETY: the place was just looked at, and it is the caller's.
-                return Ok(unsafe { begin_flush::<I>(self.tlb(), space, ranges, wait) });
-            }
-            // Nothing in C relies on entries that others have cleared, so that no gather has to be counted.
-            Ranges::Some(range, Kind::Pages) => this_cpu.flush_range(space, range),
-            Ranges::Some(range, Kind::Mixed) => this_cpu.flush_range(space, range.mixed()),
-            ranges => flush_gathered::<I>(&this_cpu, space, ranges),
+        // SAFETY: the caller promises it.
+        if unsafe { Wait::is_asked_for(wait)? } {
+            // SAFETY: the place was just looked at, and it is the caller's.
+            return Ok(unsafe { begin_flush::<I>(self.tlb(), space, ranges?, wait) });
         }
+        flush_gathered::<I>(&this_cpu, space, ranges?);
         Ok(0)
     }
 
@@ -300,21 +353,23 @@ mod tests {
         for (start, bytes) in
             [(0, 1), (0x1000, 0x1000), (0x1fff, 1), (0x1001, 0xfff), (u64::MAX, 1)]
         {
-            let page = Ranges::one_page(start, bytes, 12, 0).unwrap();
-            assert_eq!(Ranges::new(start, bytes, 12, 0), Ok(Ranges::Some(page, Kind::Pages)));
-            assert_eq!(Ranges::one_page(start, bytes, 12, 1), Some(page.mixed()));
+            assert!(Ranges::is_one_page(start, bytes, 12), "{start:#x}, {bytes:#x}");
+            let page = |kind| PageAndKind::new(start, kind).map(PageAndKind::page);
+            let [pages, mixed] = [0, 1].map(|kind| page(kind).unwrap());
+            assert_eq!(Ranges::new(start, bytes, 12, 0), Ok(Ranges::Some(pages, Kind::Pages)));
+            assert_eq!(mixed, pages.mixed());
+            assert_eq!([page(2), page(3)], [None; 2], "tables, and what is no kind");
         }
-        for (start, bytes, shift, kind) in [
-            (0x1000, 0, 12, 0),
-            (0x1fff, 2, 12, 0),
-            (0x1000, 0x1001, 12, 0),
-            (u64::MAX, 2, 12, 0),
-            (0x1000, u64::MAX, 12, 0),
-            (0x1000, 0x1000, 13, 0),
-            (0x1000, 0x1000, 12, 2),
-            (0x1000, 0x1000, 12, 3),
+        for (start, bytes, shift) in [
+            (0x1000, 0, 12),
+            (0x1fff, 2, 12),
+            (0x1000, 0x1001, 12),
+            (u64::MAX, 2, 12),
+            (0x1000, u64::MAX, 12),
+            (0x1002, u64::MAX, 12),
+            (0x1000, 0x1000, 13),
         ] {
-            assert_eq!(Ranges::one_page(start, bytes, shift, kind), None, "{start:#x}, {bytes:#x}");
+            assert!(!Ranges::is_one_page(start, bytes, shift), "{start:#x}, {bytes:#x}");
         }
     }
 

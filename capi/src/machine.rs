@@ -7,7 +7,7 @@ use core::{
 };
 
 use lookaside::{
-    CurrentCpu, Platform, Tlb, VaRange,
+    AddressSpace, CurrentCpu, Platform, Tlb, VaRange,
     arch::{Mmu, Root},
     flush::Permissions,
     platform::CpuId,
@@ -165,16 +165,27 @@ impl<I: Instance> Machine<I> {
     /// That of [`Machine`].
     pub unsafe fn switch(&'static self, space: *mut Space<I>) -> c_int {
         // SAFETY: the caller promises it.
-        number(unsafe { self.switch_or_refuse(space) })
+        unsafe { Space::at(space) }
+            .map_or_else(|_| self.refuse_space(), |space| self.switch_to(space))
     }
 
-    unsafe fn switch_or_refuse(&'static self, space: *mut Space<I>) -> Reply {
-        let this_cpu = self.this_cpu()?;
-        // SAFETY: the caller promises it.
-        let how = this_cpu.switch(unsafe { Space::at(space)? });
+    /// As [`Self::switch`], to a space that is in use.
+    #[inline]
+    pub(crate) fn switch_to(&'static self, space: &'static AddressSpace<I::Platform>) -> c_int {
+        let this_cpu = match self.this_cpu() {
+            Ok(this_cpu) => this_cpu,
+            Err(refused) => return refused as c_int,
+        };
+        let how = this_cpu.switch(space);
         // `enum lookaside_switched` has the library's order.
         let asid = I::asid(self.tlb.platform().mmu(), this_cpu.tag());
-        Ok(how as c_int | c_int::from(asid) << 8)
+        how as c_int | c_int::from(asid) << 8
+    }
+
+    /// What a function returns that is called with no space, or a worse reason to refuse it.
+    #[cold]
+    pub(crate) fn refuse_space(&'static self) -> c_int {
+        number(self.this_cpu().and(Err(Refused::Space)))
     }
 
     /// `lookaside_lazy`.
@@ -265,8 +276,29 @@ impl<I: Instance> Machine<I> {
         kind: u32,
         wait: *mut Wait<I>,
     ) -> c_int {
+        // SAFETY: the caller promises it, and to release the space after the wait.
+        match unsafe { Space::at(space) } {
+            Ok(space) => self.flush_range_of(space, (start, bytes, shift, kind), wait),
+            Err(_) => self.refuse_space(),
+        }
+    }
+
+    /// `lookaside_flush_page`.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Machine`].
+    pub unsafe fn flush_page(
+        &'static self,
+        space: *mut Space<I>,
+        address: u64,
+        kind: u32,
+    ) -> c_int {
         // SAFETY: the caller promises it.
-        number(unsafe { self.flush_range_or_refuse(space, start, bytes, shift, kind, wait) })
+        match unsafe { Space::at(space) } {
+            Ok(space) => self.flush_page_of(space, address, kind),
+            Err(_) => self.refuse_space(),
+        }
     }
 
     /// `lookaside_flush_kernel`.

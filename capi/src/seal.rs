@@ -2,15 +2,13 @@
 
 use lookaside::platform::{Ordering, Word};
 
-/// The first word of a struct: if it is in use, its own address, scrambled. So uninitialised memory and copies, such as
-/// of an `mm_struct` at fork, are told from what is in use.
+/// The first word of a struct: if it is in use, the complement of its own address. So uninitialised memory and copies, such
+/// as of an `mm_struct` at fork, are told from what is in use. The struct is aligned to 8 bytes, so that the last three bits
+/// of its seal are ones: no pointer to a word is a seal. Most functions of the interface compare it, which AArch64 does
+/// in two instructions.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct Seal<W>(W);
-
-/// In the bits in which addresses are all zeros or all ones, so that no address is a seal; and few of them, since each
-/// function of the interface makes this number.
-const SCRAMBLE: u64 = 0x6c6f << 48;
 
 impl<W: Word> Seal<W> {
     /// The seal of the struct at this place; none if there is no place.
@@ -47,6 +45,6 @@ impl<W: Word> Seal<W> {
     }
 
     fn value(&self) -> u64 {
-        core::ptr::from_ref(self).addr() as u64 ^ SCRAMBLE
+        !(core::ptr::from_ref(self).addr() as u64)
     }
 }

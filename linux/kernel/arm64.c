@@ -24,14 +24,29 @@ void stock_cpu_do_switch_mm(phys_addr_t root, struct mm_struct *mm);
 #undef check_and_switch_context
 #undef cpu_do_switch_mm
 
-void check_and_switch_context(struct mm_struct *mm)
+static __always_inline void after(int switched)
 {
-	int switched = lookaside_mm_switch(mm);
-
 	if (LOOKASIDE_ROOT_CHANGED(switched)) {
 		post_ttbr_update_workaround();
 		arm64_apply_bp_hardening();
 	}
+}
+
+void check_and_switch_context(struct mm_struct *mm)
+{
+	after(lookaside_mm_switch(mm));
+}
+
+/* The scheduler's, with interrupts off, which is most switches: in one function. No CPU is interrupted for being lazy, so that
+ * nothing is noted of this one. */
+void lookaside_switch_irqs_off(struct mm_struct *mm)
+{
+	int switched = lookaside_switch(&mm->context.lookaside);
+
+	BUILD_BUG_ON(lookaside_arch_interrupts());
+	if (unlikely(switched < 0))
+		lookaside_refused("a switch", switched);
+	after(switched);
 }
 
 /* For the identity map, of init_mm, which CPUs run on while they change their translation registers; and for the mm that comes

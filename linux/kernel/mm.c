@@ -24,7 +24,7 @@
 static bool ready __ro_after_init;
 /* Whether a CPU is online for the library. */
 static DEFINE_PER_CPU(bool, takes_part);
-/* Whether it runs a kernel thread, and has the root of the last mm loaded. */
+/* Whether it runs a kernel thread, and has the root of the last mm loaded: where such a CPU may be interrupted. */
 static DEFINE_PER_CPU(bool, is_lazy);
 
 static u32 tags __initdata;
@@ -78,6 +78,12 @@ bool lookaside_mm_takes_part(void)
 	return __this_cpu_read(takes_part);
 }
 
+static __always_inline void note_lazy(bool lazy)
+{
+	if (lookaside_arch_interrupts())
+		WRITE_ONCE(*this_cpu_ptr(&is_lazy), lazy);
+}
+
 /* A CPU that goes down was parked when it left the library. */
 static __always_inline void leave(int (*how)(void), bool lazy, const char *what)
 {
@@ -87,7 +93,7 @@ static __always_inline void leave(int (*how)(void), bool lazy, const char *what)
 	local_irq_save(flags);
 	if (__this_cpu_read(takes_part)) {
 		error = how();
-		WRITE_ONCE(*this_cpu_ptr(&is_lazy), lazy);
+		note_lazy(lazy);
 	}
 	local_irq_restore(flags);
 	if (error)
@@ -116,7 +122,7 @@ int lookaside_mm_switch(struct mm_struct *mm)
 
 	local_irq_save(flags);
 	switched = lookaside_switch(&mm->context.lookaside);
-	__this_cpu_write(is_lazy, false);
+	note_lazy(false);
 	local_irq_restore(flags);
 	if (unlikely(switched < 0))
 		lookaside_refused("a switch", switched);
@@ -185,11 +191,37 @@ static __always_inline void flush(struct mm_struct *mm, unsigned long start, uns
 		lookaside_refused("a flush", result);
 }
 
+/* Out of line: what is kept while the name is compared would be saved by each flush. */
+static noinline void flush_unless_dropped(struct mm_struct *mm, unsigned long start, unsigned long bytes, unsigned int shift,
+					  enum lookaside_kind kind)
+{
+	if (!is_dropped(DROP_RANGES))
+		flush(mm, start, bytes, shift, kind);
+}
+
 void lookaside_mm_flush(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned int shift,
 			enum lookaside_kind kind)
 {
-	if (!is_dropped(DROP_RANGES))
+	if (unlikely(drop))
+		flush_unless_dropped(mm, start, end - start, shift, kind);
+	else
 		flush(mm, start, end - start, shift, kind);
+}
+
+void lookaside_mm_flush_page(struct mm_struct *mm, unsigned long page, enum lookaside_kind kind)
+{
+	unsigned long flags;
+	int result;
+
+	if (PAGE_SHIFT != 12 || unlikely(drop) || waits(mm, kind)) {
+		lookaside_mm_flush(mm, page, page + PAGE_SIZE, PAGE_SHIFT, kind);
+		return;
+	}
+	local_irq_save(flags);
+	result = lookaside_flush_page(&mm->context.lookaside, page, kind);
+	local_irq_restore(flags);
+	if (unlikely(result))
+		lookaside_refused("a flush", result);
 }
 
 void lookaside_mm_flush_all(struct mm_struct *mm)

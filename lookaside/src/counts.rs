@@ -54,12 +54,12 @@ pub struct Counts<W> {
     served: W,
     useful: W,
     caught_up: W,
-    /// Numbers of flushes, by the binary logarithm of the rounds that they waited.
+    /// Numbers of flushes that have waited, by the binary logarithm of their rounds.
     waits: [W; BUCKETS],
 }
 
 /// The last bucket holds all longer waits.
-const BUCKETS: usize = 24;
+const BUCKETS: usize = 23;
 
 impl<W: Word> Counts<W> {
     /// Nothing has happened.
@@ -80,9 +80,13 @@ impl<W: Word> Counts<W> {
         match event {
             Event::Flushed { outcome, targets, rounds } => {
                 add(&self.flushes[outcome as usize], 1);
-                add(&self.interrupted, u64::from(targets));
-                let bucket = 64 - rounds.leading_zeros() as usize;
-                add(&self.waits[bucket.min(BUCKETS - 1)], 1);
+                if targets != 0 {
+                    add(&self.interrupted, u64::from(targets));
+                }
+                // Most flushes wait for nobody, which is what the others are.
+                if let Some(bucket) = rounds.checked_ilog2() {
+                    add(&self.waits[(bucket as usize).min(BUCKETS - 1)], 1);
+                }
             }
             Event::Served { requests, useful } => {
                 add(&self.served, requests);
@@ -119,7 +123,10 @@ impl<W: Word> Counts<W> {
     /// How many flushes waited `0`, `1`, `2..4`, `4..8` … rounds; the last number counts all longer
     /// waits.
     pub fn waits(&self) -> impl Iterator<Item = u64> {
-        self.waits.iter().map(read)
+        let sum = |words: &[W]| words.iter().map(read).sum::<u64>();
+        // The CPU that counts may go on between the two.
+        let none = sum(&self.flushes).saturating_sub(sum(&self.waits));
+        core::iter::once(none).chain(self.waits.iter().map(read))
     }
 }
 

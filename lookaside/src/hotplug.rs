@@ -75,8 +75,9 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
 
     /// A CPU comes up: requests go to it from here on.
     fn come_up(&self, cpu: CpuId) {
-        if let Some(queue) = self.queue(cpu) {
-            queue.come_up(self.ring.latest());
+        if let Some(cpu) = self.cpus.get(cpu.index()) {
+            cpu.queue.come_up(self.ring.latest());
+            cpu.set_online(true);
         }
         self.up.add(cpu);
     }
@@ -84,8 +85,9 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// A CPU goes down: no flush waits for it from here on.
     fn go_down(&self, cpu: CpuId) {
         self.up.remove(cpu);
-        if let Some(queue) = self.queue(cpu) {
-            queue.go_down();
+        if let Some(cpu) = self.cpus.get(cpu.index()) {
+            cpu.set_online(false);
+            cpu.queue.go_down();
         }
     }
 }

@@ -132,6 +132,16 @@ impl<'a, W: Word> Residents<'a, W> {
         }
     }
 
+    /// As [`Self::none_but`], of the CPU that has this Present bit too.
+    #[inline]
+    pub(crate) fn none_but_owner(&self, me: CpuId, bit: PresentBit) -> bool {
+        match self.words {
+            // Most machines: the bit is in the only word. As O-SCAN.
+            [only] => only.load(Ordering::SeqCst) >> CPUS_PER_WORD & !u64::from(bit.mask) == 0,
+            _ => self.none_but(me),
+        }
+    }
+
     /// Marks a CPU that is switching in present, and returns its former residency.
     pub(crate) fn mark_present(&self, cpu: CpuId) -> Residency {
         let (index, place) = place(cpu);
@@ -348,7 +358,12 @@ mod tests {
             for index in 0..count {
                 residents.mark_present(CpuId(cpus(index)));
                 for me in (0..count).map(cpus).chain([cpus(index) + 1, u32::MAX]) {
-                    assert_eq!(residents.none_but(CpuId(me)), me == cpus(index), "{index} {me}");
+                    let alone = me == cpus(index);
+                    assert_eq!(residents.none_but(CpuId(me)), alone, "{index} {me}");
+                    if me != u32::MAX {
+                        let (me, bit) = (CpuId(me), PresentBit::of(CpuId(me)));
+                        assert_eq!(residents.none_but_owner(me, bit), alone, "{index} {me}");
+                    }
                 }
                 residents.clear();
             }

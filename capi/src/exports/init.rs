@@ -50,7 +50,18 @@ pub(super) fn machine() -> Result<&'static Machine<Native>, Refused> {
         return Err(Refused::NotReady);
     }
     // SAFETY: it is initialised, and is not written any more.
-    Ok(unsafe { (*MACHINE.get()).assume_init_ref() })
+    Ok(unsafe { made() })
+}
+
+/// The machine, which is known to be ready.
+///
+/// # Safety
+///
+/// [`machine`] has returned it, on this CPU or on one whose stores before now are visible to this one.
+#[inline]
+pub(super) unsafe fn made() -> &'static Machine<Native> {
+    // SAFETY: the caller says that it is initialised. It is not written any more.
+    unsafe { (*MACHINE.get()).assume_init_ref() }
 }
 
 /// Makes the machine. After a refusal it may be tried again.

@@ -102,13 +102,11 @@ exports! {
     lookaside_stopped(cpu: u32) -> c_int, or NOT_READY, is stopped;
     lookaside_space_init(space: SpaceAt, root: u64, user_root: u64) -> c_int, or NOT_READY, is space_init;
     lookaside_space_release(space: SpaceAt) -> c_int, or NOT_READY, is space_release;
-    lookaside_switch(space: SpaceAt) -> c_int, or NOT_READY, is switch;
     lookaside_lazy() -> c_int, or NOT_READY, is lazy;
     lookaside_park() -> c_int, or NOT_READY, is park;
     lookaside_root_begin(root: u64) -> c_int, or NOT_READY, is root_begin;
     lookaside_root_end() -> c_int, or NOT_READY, is root_end;
     lookaside_user_roots(space: SpaceAt, roots: *mut Roots) -> c_int, or NOT_READY, is user_roots;
-    lookaside_flush_range(space: SpaceAt, start: u64, bytes: u64, shift: u32, kind: u32, wait: WaitAt) -> c_int, or NOT_READY, is flush_range;
     lookaside_flush_kernel(start: u64, bytes: u64, shift: u32, kind: u32, wait: WaitAt) -> c_int, or NOT_READY, is flush_kernel;
     lookaside_wait(wait: WaitAt) -> c_int, or NOT_READY, is wait;
     lookaside_batch_add(batch: BatchAt, space: SpaceAt, start: u64, bytes: u64, shift: u32, kind: u32) -> c_int, or NOT_READY, is batch_add;
@@ -118,6 +116,42 @@ exports! {
     lookaside_nmi_uaccess_okay(space: SpaceAt) -> bool, or false, is nmi_uaccess_okay;
     lookaside_pin(space: SpaceAt) -> c_int, or NOT_READY, is pin;
     lookaside_unpin(space: SpaceAt) -> c_int, or NOT_READY, is unpin;
+}
+
+/// Functions that are called most often, of a space. One that is in use was made by the machine: so nothing asks whether that
+/// is ready.
+macro_rules! exports_of_spaces {
+    ($($name:ident($($argument:ident: $type:ty),*), is |$machine:ident, $space:ident| $does:expr;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "` of the header.")]
+        ///
+        /// # Safety
+        ///
+        /// What the header asks of its caller.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(space: SpaceAt, $($argument: $type),*) -> c_int {
+            // SAFETY: the caller keeps what the header says.
+            match unsafe { Space::at(space) } {
+                Ok($space) => {
+                    // SAFETY: a machine has made the space, and the caller has made it known to this CPU.
+                    let $machine = unsafe { init::made() };
+                    $does
+                }
+                Err(_) => refuse_space(),
+            }
+        }
+    )*};
+}
+
+exports_of_spaces! {
+    lookaside_switch(), is |machine, space| machine.switch_to(space);
+    lookaside_flush_page(address: u64, kind: u32), is |machine, space| machine.flush_page_of(space, address, kind);
+    lookaside_flush_range(start: u64, bytes: u64, shift: u32, kind: u32, wait: WaitAt),
+        is |machine, space| machine.flush_range_of(space, (start, bytes, shift, kind), wait);
+}
+
+#[cold]
+fn refuse_space() -> c_int {
+    machine().map_or(NOT_READY, Machine::refuse_space)
 }
 
 /// `lookaside_init_as` of the header.

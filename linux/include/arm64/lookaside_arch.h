@@ -25,6 +25,12 @@ static inline bool lookaside_arch_waits_for_kernel(void)
 	return false;
 }
 
+/* Whether flushes interrupt CPUs at all. */
+static inline bool lookaside_arch_interrupts(void)
+{
+	return false;
+}
+
 /* This CPU, which was lazy in the mm, has left it. */
 static inline void lookaside_arch_left(struct mm_struct *mm)
 {

@@ -25,6 +25,7 @@ int lookaside_mm_switch(struct mm_struct *mm);
 /* Changes of a user's mm: see lookaside_flush_range. */
 void lookaside_mm_flush(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned int shift,
 			enum lookaside_kind kind);
+void lookaside_mm_flush_page(struct mm_struct *mm, unsigned long page, enum lookaside_kind kind); /* of PAGE_SIZE */
 void lookaside_mm_flush_all(struct mm_struct *mm);
 
 /* Reclaim and migration. */

@@ -25,6 +25,12 @@ static inline bool lookaside_arch_waits_for_kernel(void)
 	return num_online_cpus() > 1;
 }
 
+/* Whether flushes interrupt CPUs at all. */
+static inline bool lookaside_arch_interrupts(void)
+{
+	return true;
+}
+
 /* This CPU, which was lazy in the mm, has left it: switch_mm has it join again. */
 static inline void lookaside_arch_left(struct mm_struct *mm)
 {

@@ -31,6 +31,12 @@ static inline bool lookaside_arch_waits_for_kernel(void)
 	return num_online_cpus() > 1;
 }
 
+/* Whether flushes interrupt CPUs at all. */
+static inline bool lookaside_arch_interrupts(void)
+{
+	return true;
+}
+
 /* This CPU, which was lazy, has left the mm that it had loaded. Linux's active_mm may be another. */
 void lookaside_arch_left(struct mm_struct *active_mm);
 

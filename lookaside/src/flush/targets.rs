@@ -48,9 +48,14 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         runs_here: bool,
         tables: bool,
     ) -> bool {
-        let me = if runs_here { self.id() } else { CpuId(u32::MAX) };
+        let residents = space.residents();
+        let alone = if runs_here {
+            residents.none_but_owner(self.id(), self.cpu.present_bit)
+        } else {
+            residents.none_but(CpuId(u32::MAX))
+        };
         // In this order: the space is marked stale before a CPU becomes absent.
-        space.residents().none_but(me)
+        alone
             && !(self.stale_entries_do_harm(tables)
                 && (space.absent_may_hold_entries() || self.walks_under_older_tags(space, tables)))
             && !(self.mmu().properties().broadcasts && T::is_pinned(space))
@@ -59,7 +64,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Whether no other CPU has come that may have taken over entries of `space` before this one flushed them.
     #[inline]
     pub(super) fn is_still_alone(&self, space: &AddressSpace<P>) -> bool {
-        self.mmu().properties().sharing == Sharing::Private || space.residents().none_but(self.id())
+        self.mmu().properties().sharing == Sharing::Private
+            || space.residents().none_but_owner(self.id(), self.cpu.present_bit)
     }
 
     /// Whether entries do harm that a CPU holds which does not run the space.

@@ -32,6 +32,8 @@ pub struct Cpu<P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     nmi_uaccess_disables: P::Word,
     /// Whether a foreign root is loaded. Private to the CPU.
     foreign_root: P::Word,
+    /// Whether the CPU is online, for itself; others ask the map of the `Tlb`.
+    online: P::Word,
     /// How many spurious faults this CPU has had, for [`crate::conformance`]. Private to the CPU.
     spurious_faults: P::Word,
 }
@@ -50,6 +52,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
             present_bit: PresentBit::of(CpuId(0)),
             nmi_uaccess_disables: P::Word::ZERO,
             foreign_root: P::Word::ZERO,
+            online: P::Word::ZERO,
             spurious_faults: P::Word::ZERO,
         }
     }
@@ -104,7 +107,19 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
         self.foreign_root.set(u64::from(loaded));
     }
 
+    /// Records whether the CPU is online. For the CPU itself, and for another one if it has stopped.
+    pub(crate) fn set_online(&self, online: bool) {
+        self.online.set(u64::from(online));
+    }
+
+    /// Whether the calling CPU, which is this one, is online.
+    #[inline]
+    pub(crate) fn is_online(&self) -> bool {
+        self.online.get() != 0
+    }
+
     /// Whether a foreign root is loaded.
+    #[inline]
     pub(crate) fn has_foreign_root(&self) -> bool {
         self.foreign_root.get() != 0
     }

@@ -159,7 +159,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         debug_assert!(self.platform.irqs_are_off(), "interrupts are on");
         let id = self.platform.cpu();
         let cpu = self.cpus.get(id.index())?;
-        self.up.contains(id).then(|| CurrentCpu::new(self, cpu))
+        // Of the CPU's own state, which it is about to use: the map is in another cache line, and its index is checked.
+        cpu.is_online().then(|| CurrentCpu::new(self, cpu))
     }
 
     /// Whether a CPU has come up and not gone down since, at some moment. True for ever of the CPU that executes

@@ -13,7 +13,13 @@ use lookaside::platform::CpuId;
 #[test]
 fn a_cpu_is_online_from_online_to_offline_or_halted() {
     let tlb = recent(3, Fake::new(3, 12));
-    let online = || [0, 1, 2, u32::MAX].map(|cpu| tlb.is_online(CpuId(cpu)));
+    let online = || {
+        [0, 1, 2, u32::MAX].map(|cpu| {
+            let online = tlb.is_online(CpuId(cpu));
+            assert_eq!(on(cpu, || tlb.this_cpu_if_online(&()).is_some()), online, "{cpu}");
+            online
+        })
+    };
     assert_eq!(online(), [true, true, true, false], "there is no such CPU as the last");
     on(1, || this_cpu(tlb).offline());
     tlb.halted(&(), CpuId(2)).unwrap();

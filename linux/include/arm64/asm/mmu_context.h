@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * The scheduler's switches on arm64. check_and_switch_context and cpu_do_switch_mm, which Linux's header calls, are in arm64.c.
+ * The scheduler's switches on arm64. check_and_switch_context and cpu_do_switch_mm, which Linux's header calls, are in arm64.c, as
+ * is lookaside_switch_irqs_off.
  */
 #ifndef LOOKASIDE_ASM_MMU_CONTEXT_H
 #define LOOKASIDE_ASM_MMU_CONTEXT_H
@@ -17,6 +18,17 @@ static inline void lookaside_switch_mm(struct mm_struct *from, struct mm_struct 
 		check_and_switch_context(to);
 }
 #define switch_mm lookaside_switch_mm
+
+void lookaside_switch_irqs_off(struct mm_struct *mm);
+
+static inline void lookaside_switch_mm_irqs_off(struct mm_struct *from, struct mm_struct *to, struct task_struct *task)
+{
+	if (to == &init_mm)
+		lookaside_mm_park();
+	else
+		lookaside_switch_irqs_off(to);
+}
+#define switch_mm_irqs_off lookaside_switch_mm_irqs_off
 #endif
 
 #endif

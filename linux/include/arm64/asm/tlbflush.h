@@ -66,12 +66,17 @@ static inline bool lookaside_is_level_of(int level, unsigned int shift)
 static inline void lookaside_flush_stride(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned long stride,
 					  bool last_level, int tlb_level)
 {
-	unsigned int shift = __ffs(stride);
-	enum lookaside_kind kind = !last_level				   ? LOOKASIDE_TABLES
-				   : lookaside_is_level_of(tlb_level, shift) ? LOOKASIDE_PAGES
-									   : LOOKASIDE_MIXED;
+	/* What most flushes are of. */
+	if (last_level && stride == PAGE_SIZE && end - start == PAGE_SIZE && !(start & ~PAGE_MASK)) {
+		lookaside_mm_flush_page(mm, start, tlb_level == 3 ? LOOKASIDE_PAGES : LOOKASIDE_MIXED);
+	} else {
+		unsigned int shift = __ffs(stride);
+		enum lookaside_kind kind = !last_level				     ? LOOKASIDE_TABLES
+					   : lookaside_is_level_of(tlb_level, shift) ? LOOKASIDE_PAGES
+										     : LOOKASIDE_MIXED;
 
-	lookaside_mm_flush(mm, start, end, shift, kind);
+		lookaside_mm_flush(mm, start, end, shift, kind);
+	}
 	mmu_notifier_arch_invalidate_secondary_tlbs(mm, round_down(start, stride), round_up(end, stride));
 }
 

@@ -38,6 +38,8 @@ pub struct Planner {
     pub level_hints: bool,
     /// The hint in the operand of a page of the granule, or 0.
     page_hint: u64,
+    /// That of the granule.
+    page_shift: u32,
 }
 
 impl Planner {
@@ -46,7 +48,8 @@ impl Planner {
     pub const fn new(geometry: Geometry, range_ops: bool, level_hints: bool) -> Self {
         let page_hint =
             if level_hints { tlbi::by_address(geometry, 0, 0, Some(Level::L3)) } else { 0 };
-        Self { geometry, range_ops, level_hints, page_hint }
+        let page_shift = geometry.granule.shift();
+        Self { geometry, range_ops, level_hints, page_hint, page_shift }
     }
 
     /// The instructions that invalidate `range` for `asid`.
@@ -118,9 +121,8 @@ impl Planner {
     /// [`Self::plan_range`] comes to for it. `None` for anything else.
     #[inline]
     pub(super) const fn user_page(&self, range: &VaRange) -> Option<u64> {
-        let granule = self.geometry.granule.shift();
         // Bit 55 selects the half.
-        if range.pages() != 1 || range.page_shift() != granule || range.start() >> 55 != 0 {
+        if range.pages() != 1 || range.page_shift() != self.page_shift || range.start() >> 55 != 0 {
             return None;
         }
         // As `tlbi::by_address`, with the hint composed before.

@@ -54,7 +54,7 @@ pub(super) enum Act {
     UnmapBoth(usize),
     /// Unmap the large page of a space, `flush_range` with its page size, and free its frame.
     UnmapLarge(usize),
-    /// Make the first page of a space read-only, and `flush_range`.
+    /// Make the first page of a space read-only, and `flush_page`.
     Protect(usize),
     /// Make it writable again, without a flush.
     Allow(usize),

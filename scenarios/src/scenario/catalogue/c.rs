@@ -106,7 +106,7 @@ calls! {
     "c-range-riscv", global::<RvInterrupts>(RANGE, THREE_TAGS), Bounded(4), "as c-range-x86, on RISC-V";
     "c-large-arm", global::<ArmHints>(LARGE, THREE_TAGS), Bounded(3), "flush_range of a large page, with level hints";
     "c-large-x86", per_cpu::<Pcid>(LARGE), Bounded(3), "as c-large-arm, on x86";
-    "c-protect-x86", per_cpu::<Pcid>(PROTECT), Bounded(4), "flush_range of a page that becomes read-only";
+    "c-protect-x86", per_cpu::<Pcid>(PROTECT), Bounded(4), "flush_page of a page that becomes read-only";
     "c-protect-riscv", global::<RvInterrupts>(PROTECT, THREE_TAGS), Bounded(4), "as c-protect-x86, on RISC-V";
     "c-table-arm", global::<Arm>(TABLE, THREE_TAGS), Bounded(4), "flush_range of a table that is freed while another CPU is lazy";
     "c-table-riscv", global::<RvInterrupts>(TABLE, THREE_TAGS), Bounded(3), "as c-table-arm, on RISC-V";

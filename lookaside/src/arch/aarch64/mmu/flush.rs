@@ -106,10 +106,13 @@ impl<I: Instructions> Aarch64<I> {
         {
             let page = |asid| Tlbi { op: TlbiOp::Val, scope, operand: by_asid(asid) | operand };
             self.check_width(tag);
-            let [first, second] = self.config.pairing.asids(tag);
-            self.insn.tlbi(page(first));
-            if self.config.pairing == Pairing::Paired {
-                self.insn.tlbi(page(second));
+            match self.config.pairing {
+                Pairing::Single => self.insn.tlbi(page(tag.0)),
+                Pairing::Paired => {
+                    let [first, second] = self.config.pairing.asids(tag);
+                    self.insn.tlbi(page(first));
+                    self.insn.tlbi(page(second));
+                }
             }
         } else {
             self.invalidate_by_plan(tag, ranges, change, scope);
