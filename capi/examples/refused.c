@@ -88,7 +88,7 @@ int main(void) {
     /* Interrupts on. */
     shim_irq_on();
     EXPECT(LOOKASIDE_EIRQS, lookaside_switch(&space));
-    EXPECT(LOOKASIDE_EIRQS, lookaside_flush_all(&space));
+    EXPECT(LOOKASIDE_EIRQS, lookaside_flush_range(&space, 0, LOOKASIDE_EVERYTHING, 12, LOOKASIDE_TABLES, NULL));
     EXPECT(LOOKASIDE_EIRQS, lookaside_flush_page(&space, 0, LOOKASIDE_PAGES));
     EXPECT(LOOKASIDE_EIRQS, lookaside_online(&hart));
     EXPECT(LOOKASIDE_EIRQS, lookaside_stopped(1));

@@ -339,7 +339,8 @@ LOOKASIDE_MUST_CHECK int lookaside_user_roots(struct lookaside_space *space, str
  * With `wait` NULL the function waits: IRQs off. With a `wait` it may return 1: other CPUs have not answered yet, and
  * what follows holds when lookaside_wait(wait) has returned 0. If it returns 0, the flush is complete and `wait` is not
  * in use. `wait` may be uninitialised memory. Either way IRQs are off here. (Linux: __flush_tlb_range, flush_tlb_mm_range
- * with stride_shift and freed_tables, flush_tlb_page; FreeBSD: pmap_invalidate_range.) */
+ * with stride_shift and freed_tables, flush_tlb_page; FreeBSD: pmap_invalidate_range.) Everything of a space, tables too, is
+ * (space, 0, LOOKASIDE_EVERYTHING, 12, LOOKASIDE_TABLES, NULL). (Linux: flush_tlb_mm, arch_flush_tlb_batched_pending.) */
 LOOKASIDE_MUST_CHECK int lookaside_flush_range(struct lookaside_space *space, uint64_t start, uint64_t bytes,
                                                unsigned shift, enum lookaside_kind kind, struct lookaside_wait *wait);
 
@@ -348,11 +349,6 @@ LOOKASIDE_MUST_CHECK int lookaside_flush_range(struct lookaside_space *space, ui
  * instructions. IRQs off; waits. (Linux: flush_tlb_page. FreeBSD: pmap_invalidate_page.) */
 LOOKASIDE_MUST_CHECK int lookaside_flush_page(struct lookaside_space *space, uint64_t address,
                                               enum lookaside_kind kind);
-
-/* Everything of a space, tables too; waits. (Linux: flush_tlb_mm, arch_flush_tlb_batched_pending.) */
-LOOKASIDE_MUST_CHECK static inline int lookaside_flush_all(struct lookaside_space *space) {
-    return lookaside_flush_range(space, 0, LOOKASIDE_EVERYTHING, 12, LOOKASIDE_TABLES, NULL);
-}
 
 /* As lookaside_flush_range, for kernel addresses: every CPU that is online acts. Early in boot, before lookaside_init,
  * flush yourself. (Linux: flush_tlb_kernel_range. FreeBSD: pmap_invalidate_range of kernel_pmap.) */
@@ -366,7 +362,7 @@ LOOKASIDE_MUST_CHECK int lookaside_flush_kernel(uint64_t start, uint64_t bytes, 
 LOOKASIDE_MUST_CHECK int lookaside_wait(struct lookaside_wait *wait);
 
 /* One more flush of the batch: begun here, complete after lookaside_batch_flush. As lookaside_flush_range otherwise. Until
- * then whoever relies on absent entries of the space calls lookaside_flush_all first. IRQs off. (Linux:
+ * then whoever relies on absent entries of the space flushes everything of it first. IRQs off. (Linux:
  * arch_tlbbatch_add_pending.) */
 LOOKASIDE_MUST_CHECK int lookaside_batch_add(struct lookaside_batch *batch, struct lookaside_space *space,
                                              uint64_t start, uint64_t bytes, unsigned shift, enum lookaside_kind kind);
