@@ -23,7 +23,7 @@ pub const MATTERS: f64 = 0.001;
 pub const CERTAIN: f64 = 0.6;
 /// Mechanisms whose times differ by at most this part of the shorter come to the same.
 pub const TIE: f64 = 0.01;
-/// The part of plausible machines that is below an interval, and the part that is above.
+/// The part of plausible machines that is at most below an interval, and the part that is above.
 const TAIL: f64 = 0.05;
 
 /// The least and the most plausible machines, unless their number is given.
@@ -77,7 +77,7 @@ pub struct Mechanism {
     pub strategy: String,
     /// With the numbers of the machine file.
     pub file: Replayed,
-    /// Milliseconds of CPU time for each second of the program: where they are on nine of ten plausible machines.
+    /// Milliseconds of CPU time for each second of the program: where they are on at least nine of ten plausible machines.
     pub time: Interval,
     /// Interrupts in each second of the program.
     pub interrupts: Interval,

@@ -383,7 +383,7 @@ fn to_text(
     }
     if let Some(answer) = &shown.answer {
         let about = format!(
-            "plausible, from, to: the median of {} plausible machines, and where 80 % of them are. The file's value, and the \
+            "plausible, from, to: the median of {} plausible machines, and where at least 80 % of them are. The file's value, and the \
              ratio, are with the numbers of the machine file alone.",
             answer.machines
         );

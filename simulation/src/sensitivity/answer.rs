@@ -39,11 +39,11 @@ pub type Ask<'q> = dyn Fn(&Machine, &str, u64) -> Result<Vec<Metric>, Refused> +
 /// Where a metric lies on most plausible machines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// A tenth of the machines are below.
+    /// At most a tenth of the machines are below.
     pub low: f64,
     /// The median.
     pub median: f64,
-    /// A tenth of the machines are above.
+    /// At most a tenth of the machines are above.
     pub high: f64,
 }
 
@@ -54,17 +54,15 @@ impl Interval {
         Self::with_tails(values, 0.1)
     }
 
-    /// The same with another part of the numbers below its low end, and as many above its high end.
+    /// The same with at most another part of the numbers below its low end, and as many above its high end. Its ends are
+    /// numbers that were drawn: between them lie as many as is said also where there are few.
     #[must_use]
     pub fn with_tails(mut values: Vec<f64>, tail: f64) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
-        let at = |share: f64| {
-            let place = share * last as f64;
-            let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
-            below + (above - below) * place.fract()
-        };
-        Some(Self { low: at(tail), median: at(0.5), high: at(1.0 - tail) })
+        let left_out = ((tail * values.len() as f64) as usize).min(last / 2);
+        let median = f64::midpoint(values[last / 2], values[values.len() / 2]);
+        Some(Self { low: values[left_out], median, high: values[last - left_out] })
     }
 
     /// Whether a number is in it.
@@ -345,6 +343,22 @@ mod tests {
         assert_eq!(answer(&[&[9.0; 3], &[1.0; 3], &[2.0; 3]], 0.0).pair, [1, 2]);
         let alone = answer(&[&[3.0, 4.0]], 0.01);
         assert_eq!((alone.best, alone.tied, alone.pair), (vec![2], 0, [0, 0]));
+    }
+
+    #[test]
+    fn between_the_ends_lie_as_many_as_is_said_however_few_there_are() {
+        for count in 1..=100 {
+            let values: Vec<f64> = (0..count).map(|i| f64::from(i * i)).collect();
+            for tail in [0.05, 0.1] {
+                let of = Interval::with_tails(values.clone(), tail).unwrap();
+                let inside = values.iter().filter(|&&value| of.has(value)).count() as f64;
+                let least = (1.0 - 2.0 * tail) * f64::from(count);
+                assert!(inside >= least - 1e-9, "{inside} of {count}, {tail}");
+                // Without its ends it would have fewer.
+                assert!(inside - 2.0 < least + 1e-9, "{inside} of {count}, {tail}");
+                assert!(of.has(of.median));
+            }
+        }
     }
 
     #[test]

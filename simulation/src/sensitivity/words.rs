@@ -14,7 +14,7 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
     let Answer { machines, best, tied, pair: [leader, second], gain, .. } = answer;
     let first = if leader == second {
         let range = format!("{} to {}", number(gain.low), number(gain.high));
-        format!("{} on 80 % of {machines} plausible machines of this kind: {range}.", answer.metric)
+        format!("{} on at least 80 % of {machines} plausible machines of this kind: {range}.", answer.metric)
     } else if tied == machines {
         let names = [leader, second].map(|&strategy| &strategies[strategy]);
         let [one, other] = names;
@@ -27,7 +27,7 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
         };
         format!(
             "{} is best on {} % of {machines} plausible machines of this kind{same}, {} to {} as good \
-             as {} on 80 % of them.",
+             as {} on at least 80 % of them.",
             strategies[*leader],
             share(best[*leader]),
             times(gain.low),

@@ -228,7 +228,7 @@ impl Page<'_> {
         };
         let about = format!(
             "{file} on {}, {} CPUs, seed {}: CPU time for each second of the program, its median on {} plausible machines, \
-             where 90 % of them are, and with the machine file's numbers alone.{tied}",
+             where at least 90 % of them are, and with the machine file's numbers alone.{tied}",
             machine.key, inputs.cpus, arguments.seed, plausible.machines,
         );
         let mut text = format!("{}\n{}\n", wrapped(&self.answer(), 0), wrapped(&about, 0));
