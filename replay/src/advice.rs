@@ -293,6 +293,7 @@ mod tests {
             gain: Interval { low: 1.0, median: 1.0, high: 1.0 },
             influences: Vec::new(),
             unpriced: Vec::new(),
+            assumed: Vec::new(),
             readings: Vec::new(),
         };
         verdict(&answer, 1, 2)

@@ -487,5 +487,6 @@ fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::Value {
         "strategies": strategies.iter().enumerate().map(of).collect::<Vec<_>>(),
         "turns_on": answer.influences.iter().map(influence).collect::<Vec<_>>(),
         "unpriced": answer.unpriced,
+        "assumed_prices": answer.assumed,
     })
 }

@@ -108,6 +108,8 @@ pub struct Answer {
     pub influences: Vec<Influence>,
     /// Prices that the machine file should have and has not, by key.
     pub unpriced: Vec<String>,
+    /// The prices, also of the file, whose range is assumed, by key.
+    pub assumed: Vec<String>,
     /// The readings of the sources, with on how many of its machines [`Answer::pair`]'s first is best; that of the
     /// file first.
     pub readings: Vec<(String, usize, usize)>,
@@ -188,8 +190,11 @@ impl Question<'_> {
         let intervals = (0..strategies.len())
             .map(|s| (0..outcomes[s][0].len()).map(|metric| interval(s, metric)).collect())
             .collect();
-        let unpriced = numbers.iter().filter(|number| number.quality == Quality::Unpriced);
-        let unpriced = unpriced.map(|number| number.name.clone()).collect();
+        let names = |of: fn(&Uncertain) -> bool| {
+            numbers.iter().filter(|one| of(one)).map(|one| one.name.clone()).collect()
+        };
+        let unpriced = names(|number| number.quality == Quality::Unpriced);
+        let assumed = names(|number| number.is_assumed && number.name.starts_with("prices."));
         let nothing = Interval { low: 1.0, median: 1.0, high: 1.0 };
         Ok(Answer {
             machines: all.len(),
@@ -201,6 +206,7 @@ impl Question<'_> {
             gain: Interval::of(answers.clone()).unwrap_or(nothing),
             influences,
             unpriced,
+            assumed,
             readings: readings(machine, &all, &answers, is_one),
             outcomes,
         })

@@ -19,6 +19,8 @@ pub struct Uncertain {
     pub low: f64,
     /// The high end.
     pub high: f64,
+    /// Whether the range is assumed: nothing published bounds it.
+    pub is_assumed: bool,
 }
 
 impl Uncertain {
@@ -73,20 +75,37 @@ pub fn uncertain(machine: &Machine, ranges: &Ranges, assumed: &[&str]) -> Vec<Un
                 (sum / factor, sum * factor, Some(sum))
             }
         };
-        all.push(Uncertain { name: value.name.clone(), quality, known, low, high });
+        let is_assumed = quality == Quality::Assumed;
+        all.push(Uncertain { name: value.name.clone(), quality, known, low, high, is_assumed });
     }
     for price in machine.unpriced() {
         if let Some(range) = ranges.price(machine.isa, price) {
             let name = format!("prices.{}", price.key());
             let (low, high) = (range.low * 1e3, range.high * 1e3);
-            all.push(Uncertain { name, quality: Quality::Unpriced, known: None, low, high });
+            let is_assumed = range.is_assumed();
+            all.push(Uncertain {
+                name,
+                quality: Quality::Unpriced,
+                known: None,
+                low,
+                high,
+                is_assumed,
+            });
         }
     }
     for &path in assumed {
         if let Some(range) = ranges.path(path) {
             let name = format!("paths.{path}");
             let (low, high) = (range.low * 1e3, range.high * 1e3);
-            all.push(Uncertain { name, quality: Quality::Assumed, known: None, low, high });
+            let is_assumed = range.is_assumed();
+            all.push(Uncertain {
+                name,
+                quality: Quality::Assumed,
+                known: None,
+                low,
+                high,
+                is_assumed,
+            });
         }
     }
     all

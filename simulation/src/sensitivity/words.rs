@@ -14,7 +14,10 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
     let Answer { machines, best, tied, pair: [leader, second], gain, .. } = answer;
     let first = if leader == second {
         let range = format!("{} to {}", number(gain.low), number(gain.high));
-        format!("{} on at least 80 % of {machines} plausible machines of this kind: {range}.", answer.metric)
+        format!(
+            "{} on at least 80 % of {machines} plausible machines of this kind: {range}.",
+            answer.metric
+        )
     } else if tied == machines {
         let names = [leader, second].map(|&strategy| &strategies[strategy]);
         let [one, other] = names;
@@ -85,17 +88,40 @@ pub fn reasons(answer: &Answer) -> Vec<String> {
     lines
 }
 
-/// What the machine has no price for, and how that is charged; none where it has all.
+/// What the machine has no price for, how that is charged, and which ranges nothing published bounds; none where it has all
+/// and assumes none.
 #[must_use]
 pub fn unpriced(answer: &Answer, machine: &str) -> Option<String> {
-    let names: Vec<&str> = answer.unpriced.iter().map(|name| key(name)).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "{machine} has no price for {}: charged as nothing with the file's numbers, and as a \
-             range from the literature here.",
-            names.join(", ")
-        )
-    })
+    let list = |names: &[&String]| -> String {
+        names.iter().map(|name| key(name)).collect::<Vec<_>>().join(", ")
+    };
+    let (assumed, read): (Vec<_>, Vec<_>) =
+        answer.unpriced.iter().partition(|name| answer.assumed.contains(name));
+    let own: Vec<_> =
+        answer.assumed.iter().filter(|name| !answer.unpriced.contains(name)).collect();
+    let mut parts = Vec::new();
+    let charged = "charged as nothing with the file's numbers";
+    if !read.is_empty() {
+        parts.push(format!(
+            "{machine} has no price for {}: {charged}, and as a range from the literature here.",
+            list(&read)
+        ));
+    }
+    if !assumed.is_empty() {
+        let nor =
+            if read.is_empty() { format!("{machine} has no price for") } else { "Nor for".into() };
+        parts.push(format!(
+            "{nor} {}: {charged}, and as an assumed range here, which nothing published bounds.",
+            list(&assumed)
+        ));
+    }
+    if !own.is_empty() {
+        parts.push(format!(
+            "Its file assumes {}, each in a range that nothing published bounds.",
+            list(&own)
+        ));
+    }
+    (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 /// Whether the other strategy is better at one end of a number's range.
@@ -185,7 +211,8 @@ mod tests {
     fn answer(influences: &[(&str, [f64; 2])]) -> Answer {
         let influence = |&(key, ends): &(&str, [f64; 2])| {
             let (name, quality) = (format!("prices.{key}"), Quality::Proxy);
-            let number = Uncertain { name, quality, known: None, low: 1e3, high: 2e3 };
+            let number =
+                Uncertain { name, quality, known: None, low: 1e3, high: 2e3, is_assumed: false };
             Influence { number, correlation: 0.5, ends }
         };
         Answer {
@@ -199,8 +226,27 @@ mod tests {
             gain: Interval { low: 0.9, median: 1.5, high: 2.0 },
             influences: influences.iter().map(influence).collect(),
             unpriced: Vec::new(),
+            assumed: Vec::new(),
             readings: Vec::new(),
         }
+    }
+
+    #[test]
+    fn which_ranges_are_assumed_is_said() {
+        let names = |keys: &[&str]| keys.iter().map(|key| format!("prices.{key}")).collect();
+        let of = |unpriced: &[&str], assumed: &[&str]| {
+            let of = Answer { unpriced: names(unpriced), assumed: names(assumed), ..answer(&[]) };
+            super::unpriced(&of, "turin")
+        };
+        assert_eq!(of(&[], &[]), None);
+        let all = of(&["hit", "fence", "fabric_sync"], &["interrupt_exit", "fabric_sync"]).unwrap();
+        assert!(all.contains("no price for hit, fence: "), "{all}");
+        assert!(all.contains("Nor for fabric_sync: ") && all.contains("an assumed range"), "{all}");
+        assert!(all.contains("Its file assumes interrupt_exit"), "{all}");
+        let read = of(&["hit"], &[]).unwrap();
+        assert!(!read.contains("assumed") && read.contains("range from the literature"), "{read}");
+        let alone = of(&["fabric_sync"], &["fabric_sync"]).unwrap();
+        assert!(!alone.contains("literature"), "{alone}");
     }
 
     #[test]

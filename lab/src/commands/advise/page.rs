@@ -280,6 +280,7 @@ impl Page<'_> {
                 .filter(|_| !reasons.is_empty())
                 .map(|price| format!("lookaside calibrate --only {price}")),
             "unpriced": plausible.unpriced,
+            "assumed_prices": plausible.assumed,
             "reasons": reasons,
             "assumptions": self.limits(),
         });
