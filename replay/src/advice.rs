@@ -9,7 +9,7 @@
 
 use lookaside_simulation::{
     data::{Machine, Ranges},
-    sensitivity::{Answer, Interval, Question},
+    sensitivity::{Answer, FEW, Interval, Question},
     workload::Metric,
 };
 use lookaside_terminal::Refused;
@@ -30,8 +30,6 @@ const TAIL: f64 = 0.05;
 pub const MACHINES: [usize; 2] = [4, 64];
 /// How many events the plausible machines may take, unless their number is given: some 20 seconds of two CPUs.
 const EVENTS: u64 = 400_000_000;
-/// So few machines never show what an answer turns on.
-pub const FEW: usize = 8;
 /// How many replays show what it turns on: two mechanisms with three prices at two ends.
 const INFLUENCES: u64 = 12;
 /// How many CPUs refills are replayed on: what a CPU accesses does not depend on how many there are, but Linux broadcasts
@@ -81,6 +79,8 @@ pub struct Mechanism {
     pub time: Interval,
     /// Interrupts in each second of the program.
     pub interrupts: Interval,
+    /// Invalidations that were broadcast, in each second of the program.
+    pub broadcasts: Interval,
     /// Refills as a part of the time of all CPUs, with a [`BAND`]th and [`BAND`] times the assumed working set.
     pub refills: [f64; 2],
 }
@@ -130,13 +130,12 @@ impl Advising<'_> {
         let plausible = question.answer(&|machine, strategy, seed| {
             let replayed = run(machine, strategy, seed, cpus, set.hardly_used())?;
             let second = |value: f64| value * 1e12 / replayed.traced as f64;
+            let (time, counts) = (replayed.known() as f64 / 1e9, &replayed.operations);
+            let metric = |key, unit, value| Metric { key, unit, value: second(value) };
             Ok(vec![
-                Metric { key: "time", unit: "ms/s", value: second(replayed.known() as f64 / 1e9) },
-                Metric {
-                    key: "interrupts",
-                    unit: "1/s",
-                    value: second(replayed.operations.interrupts as f64),
-                },
+                metric("time", "ms/s", time),
+                metric("interrupts", "1/s", counts.interrupts as f64),
+                metric("broadcasts", "1/s", counts.broadcasts as f64),
             ])
         })?;
         let refill_cpus = cpus.min(REFILL_CPUS);
@@ -160,6 +159,7 @@ impl Advising<'_> {
                 file,
                 time: interval(0),
                 interrupts: interval(1),
+                broadcasts: interval(2),
                 refills: [refills[strategies.len() + i], refills[i]],
             }
         };

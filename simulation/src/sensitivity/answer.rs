@@ -134,6 +134,9 @@ fn gain(first: f64, second: f64, better: Better) -> f64 {
 
 /// A correlation below this many standard errors of one between unrelated numbers is none.
 const ERRORS: f64 = 2.5;
+/// So few machines never show what an answer turns on: of seven, [`ERRORS`] standard errors are more than a correlation can
+/// be.
+pub const FEW: usize = 7;
 /// How many influences are looked at closely.
 const INFLUENCES: usize = 3;
 
@@ -349,6 +352,12 @@ mod tests {
         assert_eq!(answer(&[&[9.0; 3], &[1.0; 3], &[2.0; 3]], 0.0).pair, [1, 2]);
         let alone = answer(&[&[3.0, 4.0]], 0.01);
         assert_eq!((alone.best, alone.tied, alone.pair), (vec![2], 0, [0, 0]));
+    }
+
+    #[test]
+    fn so_few_machines_show_no_correlation() {
+        let least = |machines: usize| ERRORS / (machines as f64 - 1.0).sqrt();
+        assert!(least(FEW) >= 1.0 && least(FEW + 1) < 1.0);
     }
 
     #[test]

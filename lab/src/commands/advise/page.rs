@@ -2,12 +2,12 @@
 
 use lookaside_replay::{
     BAND, OVERFULL,
-    advice::{Advice, FEW, MATTERS, Mechanism, TIE, Verdict},
+    advice::{Advice, MATTERS, Mechanism, TIE, Verdict},
     inputs::Inputs,
 };
 use lookaside_simulation::{
     data::Machine,
-    sensitivity::{Interval, words},
+    sensitivity::{FEW, Interval, words},
 };
 use lookaside_terminal::grid::{Grid, wrapped};
 use lookaside_traces::reconstruct::Flushes;
@@ -115,7 +115,17 @@ impl Page<'_> {
 
     pub(super) fn grid(&self) -> Grid {
         let Advice { mechanisms, plausible, .. } = &self.advice;
-        let header = ["mechanism", "ms/s", "from", "to", "of time", "best on", "IPIs/s", "file"];
+        let header = [
+            "mechanism",
+            "ms/s",
+            "from",
+            "to",
+            "of time",
+            "best on",
+            "IPIs/s",
+            "broadcasts/s",
+            "file",
+        ];
         let mut grid = Grid::new(header, &[0]);
         for (i, of) in mechanisms.iter().enumerate() {
             let Interval { low, median, high } = of.time;
@@ -127,6 +137,7 @@ impl Page<'_> {
                 part(of.share(median)),
                 format!("{} of {}", plausible.best[i], plausible.machines),
                 short(of.interrupts.median),
+                short(of.broadcasts.median),
                 short(of.file_time()),
             ]);
         }
@@ -252,6 +263,7 @@ impl Page<'_> {
                 "file_ms_per_second": of.file_time(),
                 "share": of.share(of.time.median),
                 "interrupts_per_second": interval(&of.interrupts),
+                "broadcasts_per_second": interval(&of.broadcasts),
                 "best_on": plausible.best[i],
                 "refills_share": of.refills,
             })
