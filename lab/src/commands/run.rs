@@ -464,6 +464,7 @@ pub(super) fn influence(one: &sensitivity::Influence) -> serde_json::Value {
         "high_ns": one.number.high / 1e3,
         "correlation": one.correlation,
         "ends": one.ends,
+        "narrows": one.narrows,
     })
 }
 

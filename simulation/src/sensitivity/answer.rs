@@ -82,6 +82,27 @@ pub struct Influence {
     /// The answer, with this number at the low and at the high end and all others in the middle: how many times as
     /// good the first of [`Answer::pair`] is as the second, or the metric where there is one strategy.
     pub ends: [f64; 2],
+    /// By what part the answer's range over plausible machines, high end by low end, would be smaller were the number known:
+    /// 0.1 of a range from 1 to 2.2 leaves one in which the high end is twice the low one.
+    pub narrows: f64,
+}
+
+impl Influence {
+    /// By what part a range of the answer is smaller if this share of its variance is gone: what the rank correlation says,
+    /// and no more than what the ends say, since a correlation may be an accident and what the ends do is none.
+    fn narrowing(correlation: f64, ends: [f64; 2], range: &Interval) -> f64 {
+        let width = (range.high / range.low).ln();
+        let left = width * (1.0 - correlation * correlation).max(0.0).sqrt();
+        let most = (ends[0] / ends[1]).ln().abs();
+        let less = (width - left).min(most);
+        if less.is_finite() { 1.0 - (-less).exp() } else { 0.0 }
+    }
+
+    /// Whether the other of two strategies is better at one end of the number's range.
+    #[must_use]
+    pub fn turns(&self, pair: [usize; 2]) -> bool {
+        pair[0] != pair[1] && (self.ends[0] - 1.0) * (self.ends[1] - 1.0) < 0.0
+    }
 }
 
 /// What plausible machines say.
@@ -137,6 +158,8 @@ const ERRORS: f64 = 2.5;
 /// So few machines never show what an answer turns on: of seven, [`ERRORS`] standard errors are more than a correlation can
 /// be.
 pub const FEW: usize = 7;
+/// A number is named if it may turn the answer, or if to know it would make the answer's range smaller by this part at least.
+const NARROWS: f64 = 0.05;
 /// How many influences are looked at closely.
 const INFLUENCES: usize = 3;
 
@@ -182,8 +205,10 @@ impl Question<'_> {
             })
             .collect();
         let numbers = sample::uncertain(machine, ranges, assumed);
+        let nothing = Interval { low: 1.0, median: 1.0, high: 1.0 };
+        let gain = Interval::of(answers.clone()).unwrap_or(nothing);
         let influences = match self.influences {
-            true => self.influences(&all, &answers, &numbers, pair, ask)?,
+            true => self.influences((&all, &answers, &gain), &numbers, pair, ask)?,
             false => Vec::new(),
         };
         let interval = |strategy: usize, metric: usize| {
@@ -198,7 +223,6 @@ impl Question<'_> {
         };
         let unpriced = names(|number| number.quality == Quality::Unpriced);
         let assumed = names(|number| number.is_assumed && number.name.starts_with("prices."));
-        let nothing = Interval { low: 1.0, median: 1.0, high: 1.0 };
         Ok(Answer {
             machines: all.len(),
             intervals,
@@ -206,7 +230,7 @@ impl Question<'_> {
             best,
             tied,
             pair,
-            gain: Interval::of(answers.clone()).unwrap_or(nothing),
+            gain,
             influences,
             unpriced,
             assumed,
@@ -233,8 +257,7 @@ impl Question<'_> {
 
     fn influences(
         &self,
-        all: &[Plausible],
-        answers: &[f64],
+        (all, answers, range): (&[Plausible], &[f64], &Interval),
         numbers: &[Uncertain],
         [leader, second]: [usize; 2],
         ask: &Ask<'_>,
@@ -257,14 +280,13 @@ impl Question<'_> {
         let answers: Result<Vec<f64>, Refused> =
             ends.par_iter().with_max_len(1).map(answer).collect();
         let answers = answers?;
-        let influence = |((correlation, number), ends): ((f64, &Uncertain), &[f64])| Influence {
-            number: number.clone(),
-            correlation,
-            ends: [ends[0], ends[1]],
+        let influence = |((correlation, number), ends): ((f64, &Uncertain), &[f64])| {
+            let ends = [ends[0], ends[1]];
+            let narrows = Influence::narrowing(correlation, ends, range);
+            Influence { number: number.clone(), correlation, ends, narrows }
         };
-        // A correlation may be an accident; what the ends do is none.
-        let moves = |one: &Influence| (one.ends[0] / one.ends[1] - 1.0).abs() > 0.01;
-        Ok(found.into_iter().zip(answers.chunks(2)).map(influence).filter(moves).collect())
+        let matters = |one: &Influence| one.turns([leader, second]) || one.narrows >= NARROWS;
+        Ok(found.into_iter().zip(answers.chunks(2)).map(influence).filter(matters).collect())
     }
 }
 
@@ -314,6 +336,8 @@ fn readings(
 
 #[cfg(test)]
 mod tests {
+    use lookaside_machine::timed::Price;
+
     use super::*;
 
     /// What plausible machines say of strategies whose times on each of them are these.
@@ -352,6 +376,50 @@ mod tests {
         assert_eq!(answer(&[&[9.0; 3], &[1.0; 3], &[2.0; 3]], 0.0).pair, [1, 2]);
         let alone = answer(&[&[3.0, 4.0]], 0.01);
         assert_eq!((alone.best, alone.tied, alone.pair), (vec![2], 0, [0, 0]));
+    }
+
+    #[test]
+    fn what_a_number_narrows_is_what_both_the_correlation_and_the_ends_allow() {
+        let range = Interval { low: 1.0, median: 1.5, high: 2.0 };
+        let of = |correlation, ends| Influence::narrowing(correlation, ends, &range);
+        assert_eq!(of(0.0, [1.0, 2.0]), 0.0);
+        // All of the range, and three fifths of the correlation's variance: 0.8 of its width is left.
+        assert!((of(1.0, [2.0, 1.0]) - 0.5).abs() < 1e-9);
+        assert!((of(0.6, [1.0, 2.0]) - (1.0 - 0.5_f64.powf(0.2))).abs() < 1e-9);
+        // An accident: at its ends it does nothing.
+        assert!(of(0.9, [1.5, 1.501]) < 0.001);
+        // What hardly varies cannot get narrower.
+        let flat = Interval { low: 1.0, median: 1.001, high: 1.002 };
+        assert!(Influence::narrowing(0.99, [1.0, 1.3], &flat) < 0.002);
+    }
+
+    #[test]
+    fn a_number_is_named_that_turns_the_answer_or_narrows_it() {
+        let machine = Machine::named("zen4").unwrap();
+        let walk = machine.model.prices.charge(Price::Walk) as f64;
+        let ranges = crate::data::Files::own().ranges().unwrap();
+        let names = |times: f64, power: f64| -> Vec<String> {
+            let question = Question {
+                machine: &machine,
+                ranges: &ranges,
+                assumed: &[],
+                strategies: &["one".to_owned(), "other".to_owned()],
+                machines: 24,
+                seed: 0,
+                tie: 0.0,
+                influences: true,
+            };
+            let ask = |machine: &Machine, strategy: &str, _: u64| {
+                let walk = machine.model.prices.charge(Price::Walk) as f64 / walk;
+                let value = if strategy == "one" { 1.0 } else { times * walk.powf(power) };
+                Ok(vec![Metric { key: "time", unit: "s", value }])
+            };
+            let influences = question.answer(&ask).unwrap().influences;
+            influences.into_iter().map(|one| one.number.name).collect()
+        };
+        assert_eq!(names(2.0, 1.0), ["prices.walk"], "it narrows the answer");
+        assert_eq!(names(2.0, 0.02), [""; 0], "by 2 %, from twice to twice");
+        assert_eq!(names(1.0, 0.02), ["prices.walk"], "by 2 %, from one to the other");
     }
 
     #[test]

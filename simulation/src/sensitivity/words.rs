@@ -71,7 +71,10 @@ pub fn reasons(answer: &Answer) -> Vec<String> {
         let name = key(&one.number.name);
         lines.push(format!("Another is best at an end of the range of {name}{unpriced}."));
     }
-    let command = measurement(answer).map(|price| format!("`lookaside calibrate --only {price}`"));
+    let command = measured(answer).map(|one| {
+        let what = use_of(one, answer);
+        format!("`lookaside calibrate --only {}`: {what}", key(&one.number.name))
+    });
     match (unmeasured(answer).map(|one| key(&one.number.name)), command) {
         (None, Some(command)) => {
             lines.push(format!("What settles it most: on such a machine, {command}."));
@@ -126,7 +129,19 @@ pub fn unpriced(answer: &Answer, machine: &str) -> Option<String> {
 
 /// Whether the other strategy is better at one end of a number's range.
 fn flips(one: &Influence, answer: &Answer) -> bool {
-    answer.pair[0] != answer.pair[1] && (one.ends[0] - 1.0) * (one.ends[1] - 1.0) < 0.0
+    one.turns(answer.pair)
+}
+
+/// What to measure a number is good for.
+fn use_of(one: &Influence, answer: &Answer) -> String {
+    let of = if answer.pair[0] == answer.pair[1] { answer.metric } else { "the ratio" };
+    let percent = (100.0 * one.narrows).round();
+    let narrows = format!("the range of {of} would be {percent} % smaller");
+    match (flips(one, answer), percent >= 1.0) {
+        (true, true) => format!("it may turn the answer, and {narrows}"),
+        (true, false) => "it may turn the answer".to_owned(),
+        (false, _) => narrows,
+    }
 }
 
 /// Whether the answer is the same on every machine.
@@ -146,9 +161,13 @@ pub fn unmeasured(answer: &Answer) -> Option<&Influence> {
 /// The price to measure: of those that `lookaside calibrate --only` can, the one on which the answer turns most.
 #[must_use]
 pub fn measurement(answer: &Answer) -> Option<&str> {
+    measured(answer).map(|one| key(&one.number.name))
+}
+
+fn measured(answer: &Answer) -> Option<&Influence> {
     let mut measured = answer.influences.iter().filter(|one| is_measured(&one.number.name));
     let most = measured.clone().find(|one| flips(one, answer)).or(measured.next());
-    most.filter(|_| !is_settled(answer)).map(|one| key(&one.number.name))
+    most.filter(|_| !is_settled(answer))
 }
 
 fn influence(one: &Influence, answer: &Answer) -> String {
@@ -213,7 +232,7 @@ mod tests {
             let (name, quality) = (format!("prices.{key}"), Quality::Proxy);
             let number =
                 Uncertain { name, quality, known: None, low: 1e3, high: 2e3, is_assumed: false };
-            Influence { number, correlation: 0.5, ends }
+            Influence { number, correlation: 0.5, ends, narrows: 0.12 }
         };
         Answer {
             machines: 10,
@@ -255,7 +274,8 @@ mod tests {
         assert_eq!(measurement(&of), Some("flush_page"), "the other price never turns it");
         let all = reasons(&of).concat();
         assert!(all.contains(
-            "What settles it most: on such a machine, `lookaside calibrate --only flush_page`"
+            "What settles it most: on such a machine, `lookaside calibrate --only flush_page`: it may turn the answer, and \
+             the range of the ratio would be 12 % smaller."
         ));
         let of = answer(&[("walk", [1.1, 1.2]), ("fabric_sync", [0.9, 2.0])]);
         assert_eq!(unmeasured(&of).unwrap().number.name, "prices.fabric_sync");
@@ -264,7 +284,8 @@ mod tests {
             !all.contains("settles")
                 && all.contains("`lookaside calibrate` cannot measure fabric_sync")
         );
-        assert!(all.contains("this helps most: `lookaside calibrate --only walk`"), "{all}");
+        let helps = "this helps most: `lookaside calibrate --only walk`: the range of the ratio would be 12 % smaller.";
+        assert!(all.contains(helps), "{all}");
         let settled = Answer { best: vec![10, 0], ..answer(&[("flush_page", [1.1, 2.0])]) };
         assert_eq!((measurement(&settled), unmeasured(&settled)), (None, None));
     }
