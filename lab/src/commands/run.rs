@@ -246,8 +246,17 @@ fn answer(
 ) -> Result<Answer, Refused> {
     let (ranges, seed) = (&book.ranges, arguments.seed);
     let influences = machines > 1;
-    let question =
-        Question { machine, ranges, assumed, strategies, machines, seed, tie: 0.0, influences };
+    let question = Question {
+        machine,
+        ranges,
+        assumed,
+        strategies,
+        machines,
+        seed,
+        tie: 0.0,
+        near: 0.0,
+        influences,
+    };
     let bar = progress::bar(machines * strategies.len());
     let answer = question.answer(&|machine, strategy, seed| {
         let mut run = run(&strategy.to_owned(), seed);
@@ -475,6 +484,7 @@ fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::Value {
         json!({
             "strategy": name,
             "best_on": answer.best[strategy],
+            "lost": answer.lost[strategy],
             "intervals": answer.intervals[strategy].iter().map(interval).collect::<Vec<_>>(),
         })
     };

@@ -29,6 +29,9 @@ pub struct Question<'q> {
     pub seed: u64,
     /// Two strategies are as good as each other where the better is at most this part better: 0.01 is one percent.
     pub tie: f64,
+    /// Strategies that are best on nearly as many machines, up to this part of all fewer, are ordered by what they
+    /// [lose](Answer::lost) in the mean: 0 if the number of machines alone decides.
+    pub near: f64,
     /// Whether it is looked for what the answer turns on, which takes some more runs.
     pub influences: bool,
 }
@@ -120,8 +123,11 @@ pub struct Answer {
     pub best: Vec<usize>,
     /// On how many machines the best two are as good as each other ([`Question::tie`]).
     pub tied: usize,
+    /// For each strategy, how much worse than the best its deciding metric is: in the mean of all machines, and at most.
+    pub lost: Vec<[f64; 2]>,
     /// The two strategies that are compared: the one that is best most often, and the best of the others; of those
-    /// that are as often the best, the one with the better median. The same one twice if there is one only.
+    /// that are as often the best, the one with the better median. Where others are [nearly](Question::near) as often the
+    /// best, the first of them all is that which [loses](Self::lost) least. The same one twice if there is one only.
     pub pair: [usize; 2],
     /// How many times as good the first of them is as the second.
     pub gain: Interval,
@@ -193,7 +199,28 @@ impl Question<'_> {
         let order = |&a: &usize, &b: &usize| {
             best[a].cmp(&best[b]).then(median(a).total_cmp(&median(b))).then(b.cmp(&a))
         };
-        let leader = (0..strategies.len()).max_by(order).unwrap_or(0);
+        let lost: Vec<[f64; 2]> = (0..strategies.len())
+            .map(|strategy| {
+                let loss = |i: usize| {
+                    let own = deciding(strategy, i);
+                    let all = (0..strategies.len()).map(|other| (deciding(other, i) - own).abs());
+                    let is_worse =
+                        |&(other, _): &(usize, f64)| gain(deciding(other, i), own, better) > 1.0;
+                    all.enumerate().filter(is_worse).map(|(_, by)| by).fold(0.0, f64::max)
+                };
+                let losses = (0..all.len()).map(loss);
+                let sum: f64 = losses.clone().sum();
+                [sum / all.len().max(1) as f64, losses.fold(0.0, f64::max)]
+            })
+            .collect();
+        let most = (0..strategies.len()).max_by(order).unwrap_or(0);
+        let margin = self.near * all.len() as f64;
+        let nearly =
+            |&one: &usize| self.near > 0.0 && best[one] as f64 + margin >= best[most] as f64;
+        let leader = (0..strategies.len())
+            .filter(nearly)
+            .min_by(|&a, &b| lost[a][0].total_cmp(&lost[b][0]).then(order(&b, &a)))
+            .unwrap_or(most);
         let others = (0..strategies.len()).filter(|&strategy| strategy != leader);
         let second = others.max_by(order).unwrap_or(leader);
         let pair = [leader, second];
@@ -229,6 +256,7 @@ impl Question<'_> {
             metric: first.key,
             best,
             tied,
+            lost,
             pair,
             gain,
             influences,
@@ -342,6 +370,11 @@ mod tests {
 
     /// What plausible machines say of strategies whose times on each of them are these.
     fn answer(times: &[&[f64]], tie: f64) -> Answer {
+        nearly(times, tie, 0.0)
+    }
+
+    /// The same where strategies are near each other that are best on so many machines fewer.
+    fn nearly(times: &[&[f64]], tie: f64, near: f64) -> Answer {
         let strategies: Vec<String> = (0..times.len()).map(|i| i.to_string()).collect();
         let machine = Machine::named("zen4").unwrap();
         let question = Question {
@@ -352,6 +385,7 @@ mod tests {
             machines: times[0].len(),
             seed: 0,
             tie,
+            near,
             influences: false,
         };
         let ask = |_: &Machine, strategy: &str, seed: u64| {
@@ -407,6 +441,7 @@ mod tests {
                 machines: 24,
                 seed: 0,
                 tie: 0.0,
+                near: 0.0,
                 influences: true,
             };
             let ask = |machine: &Machine, strategy: &str, _: u64| {
@@ -420,6 +455,23 @@ mod tests {
         assert_eq!(names(2.0, 1.0), ["prices.walk"], "it narrows the answer");
         assert_eq!(names(2.0, 0.02), [""; 0], "by 2 %, from twice to twice");
         assert_eq!(names(1.0, 0.02), ["prices.walk"], "by 2 %, from one to the other");
+    }
+
+    #[test]
+    fn of_two_that_are_nearly_as_often_best_the_one_that_loses_less_leads() {
+        // The first is best on three of five machines by one, the other on two by ten.
+        let times: [&[f64]; 2] = [&[1.0, 1.0, 1.0, 12.0, 12.0], &[2.0, 2.0, 2.0, 2.0, 2.0]];
+        let of = nearly(&times, 0.01, 0.2);
+        assert_eq!((of.pair, of.lost), ([1, 0], vec![[4.0, 10.0], [0.6, 1.0]]));
+        assert_eq!(
+            nearly(&times, 0.01, 0.1).pair,
+            [0, 1],
+            "one machine of five is more than a tenth"
+        );
+        assert_eq!(answer(&times, 0.01).pair, [0, 1]);
+        // One that is always second loses least, and is never best.
+        let third = [times[0], times[1], &[1.5, 1.5, 1.5, 2.5, 2.5]];
+        assert_eq!(nearly(&third, 0.01, 0.2).pair, [1, 0]);
     }
 
     #[test]

@@ -241,6 +241,7 @@ mod tests {
             metric: "time",
             best: vec![9, 1],
             tied: 0,
+            lost: vec![[0.0; 2]; 2],
             pair: [0, 1],
             gain: Interval { low: 0.9, median: 1.5, high: 2.0 },
             influences: influences.iter().map(influence).collect(),

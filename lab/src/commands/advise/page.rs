@@ -77,6 +77,7 @@ impl Page<'_> {
             interval(&leader.time, |time| part(leader.share(time))),
         );
         let next = format!("under {other}, the next, {}", interval(&second.time, time));
+        let loses = self.loses();
         let slight = format!("{} of the time of all CPUs", part(MATTERS));
         let all: Vec<String> = mechanisms.iter().map(|of| name(&of.strategy)).collect();
         match verdict {
@@ -100,17 +101,37 @@ impl Page<'_> {
                 best(plausible.pair[1]),
             ),
             Verdict::Take => format!(
-                "Take {one}, best on {} % of {count} plausible machines of this kind: {spends}; {next}.",
+                "Take {one}, best on {} % of {count} plausible machines of this kind: {spends}; {next}.{loses}",
                 best(plausible.pair[0]),
             ),
             Verdict::CannotTell => format!(
                 "It cannot be told whether {one} or {other} is better: they are best on {} and {} % of {count} plausible \
-                 machines of this kind, and the best two come to the same on {} %. Under {one} {spends}; {next}.",
+                 machines of this kind, and the best two come to the same on {} %. Under {one} {spends}; {next}.{loses}",
                 best(plausible.pair[0]),
                 best(plausible.pair[1]),
                 percent(plausible.tied),
             ),
         }
+    }
+
+    /// What is lost if the first mechanism is taken and another is better; nothing where none is.
+    fn loses(&self) -> String {
+        let Advice { mechanisms, plausible, .. } = &self.advice;
+        let [leader, second] = plausible.pair.map(|place| &mechanisms[place]);
+        if leader.behind_on == 0 {
+            return String::new();
+        }
+        let [mean, most] = leader.lost.map(time);
+        let other = format!(
+            "{} loses {}, at most {}",
+            second.strategy,
+            time(second.lost[0]),
+            time(second.lost[1])
+        );
+        format!(
+            " On {} of {} another is better: taken everywhere, {} loses {mean} in the mean of all and at most {most}; {other}.",
+            leader.behind_on, plausible.machines, leader.strategy,
+        )
     }
 
     pub(super) fn grid(&self) -> Grid {
@@ -122,6 +143,7 @@ impl Page<'_> {
             "to",
             "of time",
             "best on",
+            "loses",
             "IPIs/s",
             "broadcasts/s",
             "file",
@@ -136,6 +158,7 @@ impl Page<'_> {
                 short(high),
                 part(of.share(median)),
                 format!("{} of {}", plausible.best[i], plausible.machines),
+                short(of.lost[0]),
                 short(of.interrupts.median),
                 short(of.broadcasts.median),
                 short(of.file_time()),
@@ -265,6 +288,8 @@ impl Page<'_> {
                 "interrupts_per_second": interval(&of.interrupts),
                 "broadcasts_per_second": interval(&of.broadcasts),
                 "best_on": plausible.best[i],
+                "behind_on": of.behind_on,
+                "lost_ms_per_second": { "mean": of.lost[0], "most": of.lost[1] },
                 "refills_share": of.refills,
             })
         };
