@@ -32,6 +32,17 @@ fn a_knob_changes_what_it_is_about() {
     assert!(value["answer"].as_str().expect("a sentence").contains("with ceiling=0"));
 }
 
+/// The trace is of a guest, the machines are not, and one has INVLPGB.
+#[test]
+fn all_commands_take_the_same_strategy_of_linux() {
+    for machine in ["genoa", "skylake_sp", "kvm_guest_amit2022"] {
+        let asked = |words: &[&str]| json(&[words, &["--machine", machine]].concat());
+        let what_if = asked(&["what-if", "traces/sort.trace", "ceiling=8", "--seeds", "1"]);
+        let replay = asked(&["replay", "traces/sort.trace"]);
+        assert_eq!(what_if["strategies"][0], replay["strategies"][0]["strategy"], "{machine}");
+    }
+}
+
 #[test]
 fn two_recordings_are_compared_as_the_kernel_counted() {
     let value = json(&["diff", "traces/sort.trace", "traces/sort.trace", "--seeds", "1"]);
