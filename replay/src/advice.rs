@@ -124,7 +124,8 @@ impl Advising<'_> {
         let file: Vec<Replayed> = all(strategies, |strategy| {
             run(self.machine, strategy, self.seed, cpus, set.hardly_used())
         })?;
-        let machines = self.machines.unwrap_or_else(|| affordable(&file));
+        let events: Vec<u64> = file.iter().map(|run| run.events).collect();
+        let machines = self.machines.unwrap_or_else(|| affordable(&events, EVENTS));
         let question = Question {
             machine: self.machine,
             ranges: self.ranges,
@@ -186,13 +187,14 @@ impl Advising<'_> {
     }
 }
 
-/// As many plausible machines as do not take long: by events and not by the clock, so that two runs give the same bytes.
-fn affordable(file: &[Replayed]) -> usize {
-    let most = file.iter().map(|run| run.events).max().unwrap_or(0);
-    let events = file.iter().map(|run| run.events).sum::<u64>().max(1);
+/// As many plausible machines as so many events allow, for replays of which each has as many as are given: by events and not by
+/// the clock, so that two runs give the same bytes.
+pub(crate) fn affordable(of: &[u64], budget: u64) -> usize {
+    let most = of.iter().max().unwrap_or(&0);
+    let events = of.iter().sum::<u64>().max(1);
     let fit = |budget: u64| (budget / events) as usize;
-    let with_influences = fit(EVENTS.saturating_sub(INFLUENCES * most));
-    let machines = if with_influences > FEW { with_influences } else { fit(EVENTS).min(FEW) };
+    let with_influences = fit(budget.saturating_sub(INFLUENCES * most));
+    let machines = if with_influences > FEW { with_influences } else { fit(budget).min(FEW) };
     machines.clamp(MACHINES[0], MACHINES[1])
 }
 

@@ -477,7 +477,8 @@ pub(super) fn influence(one: &sensitivity::Influence) -> serde_json::Value {
     })
 }
 
-fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::Value {
+/// What plausible machines say, for programs.
+pub(super) fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::Value {
     let [leader, second] = answer.pair;
     let interval = |one: &sensitivity::Interval| json!([one.low, one.median, one.high]);
     let of = |(strategy, name): (usize, &String)| {

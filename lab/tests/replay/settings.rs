@@ -32,6 +32,34 @@ fn a_knob_changes_what_it_is_about() {
     assert!(value["answer"].as_str().expect("a sentence").contains("with ceiling=0"));
 }
 
+#[test]
+fn plausible_machines_are_asked_of_settings() {
+    let words =
+        ["what-if", "traces/threads.trace", "ceiling=0", "--seeds", "1", "--plausible", "4"];
+    let of = &json(&words)["certainty"];
+    assert_eq!((&of["machines"], of["strategies"].as_array().map(Vec::len)), (&4.into(), Some(2)));
+    let best: u64 = of["strategies"]
+        .as_array()
+        .expect("two")
+        .iter()
+        .map(|one| one["best_on"].as_u64().expect("a count"))
+        .sum();
+    assert_eq!(best + of["tied_on"].as_u64().expect("a count"), 4);
+    // Each page is flushed by a flush of everything: that is another time on each of the machines.
+    let side = |i: usize| of["strategies"][i]["intervals"][0].as_array().expect("an interval");
+    assert_ne!(side(0), side(1));
+    assert!(side(0)[0].as_f64() < side(0)[2].as_f64());
+    let (_, text, _) = lab(&words);
+    assert!(
+        text.contains("how sure this is") && text.contains("of 4 plausible machines"),
+        "{text}"
+    );
+    let none = json(&[&words[..5], &["--plausible", "0"]].concat());
+    assert_eq!(none["certainty"], Value::Null);
+    let (status, _, why) = lab(&[&words[..5], &["--plausible", "3"]].concat());
+    assert!(status == Some(2) && why.contains("0, or 4 to 10000 machines"), "{why}");
+}
+
 /// The trace is of a guest, the machines are not, and one has INVLPGB.
 #[test]
 fn all_commands_take_the_same_strategy_of_linux() {
