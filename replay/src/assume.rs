@@ -245,9 +245,9 @@ impl Basis<'_> {
 
     /// Events and threads that the trace lacks, and what that makes unknown.
     fn gaps(&self) -> Vec<String> {
-        // What is not known of pages is in a replay's report: it is little in the time, and there in each trace.
-        let Unknown { tasks, senders, switches, gaps, .. } = self.script.unknown;
-        let known = Unknown { tasks, senders, switches, gaps, ..Unknown::default() };
+        // What is not known of pages and switches is in a replay's report: most traces lack some, and it is little in the time.
+        let Unknown { tasks, senders, gaps, .. } = self.script.unknown;
+        let known = Unknown { tasks, senders, gaps, ..Unknown::default() };
         let mut all = Vec::new();
         unknown(&known, &mut all);
         self.lost(&mut all);
@@ -255,7 +255,6 @@ impl Basis<'_> {
             (self.origin.losses.lost + gaps > 0, "how many flushes there were"),
             (tasks > 0, "which threads share a space, and so which CPUs a flush reaches"),
             (senders > 0, "who flushed"),
-            (switches > 0, "when a thread ran"),
         ];
         let parts: Vec<&str> = parts.iter().filter(|part| part.0).map(|part| part.1).collect();
         if !parts.is_empty() {
