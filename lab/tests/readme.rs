@@ -45,7 +45,7 @@ fn the_costs_are_what_comes_out() {
 fn the_costs_say_what_a_storm_gives() {
     let run = ["run", "storm", "--machine", "zen5", "--strategy", "lookaside,linux-ipi-2025"];
     for more in [&[][..], &["--option", "kernel=1"]] {
-        let command = [&run[..], &["--cpus", "32", "--seeds", "3"], more].concat();
+        let command = [&run[..], &["--cpus", "32", "--seeds", "9"], more].concat();
         let printed = printed(&command);
         let line = printed
             .lines()

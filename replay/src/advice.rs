@@ -9,7 +9,7 @@
 
 use lookaside_simulation::{
     data::{Machine, Ranges},
-    sensitivity::{Answer, Interval, Question},
+    sensitivity::{Answer, FEW, Interval, Question},
     workload::Metric,
 };
 use lookaside_terminal::Refused;
@@ -21,17 +21,18 @@ use super::{BAND, Replayed, Setup, WorkingSet, inputs::Inputs, replay};
 pub const MATTERS: f64 = 0.001;
 /// A mechanism is advised that is best on this part of the plausible machines at least.
 pub const CERTAIN: f64 = 0.6;
+/// Of mechanisms that are best on nearly as many plausible machines, this part of all fewer at most, the one is advised that
+/// loses less in the mean where it is not the best.
+pub const NEAR: f64 = 0.1;
 /// Mechanisms whose times differ by at most this part of the shorter come to the same.
 pub const TIE: f64 = 0.01;
-/// The part of plausible machines that is below an interval, and the part that is above.
+/// The part of plausible machines that is at most below an interval, and the part that is above.
 const TAIL: f64 = 0.05;
 
 /// The least and the most plausible machines, unless their number is given.
 pub const MACHINES: [usize; 2] = [4, 64];
 /// How many events the plausible machines may take, unless their number is given: some 20 seconds of two CPUs.
 const EVENTS: u64 = 400_000_000;
-/// So few machines never show what an answer turns on.
-pub const FEW: usize = 8;
 /// How many replays show what it turns on: two mechanisms with three prices at two ends.
 const INFLUENCES: u64 = 12;
 /// How many CPUs refills are replayed on: what a CPU accesses does not depend on how many there are, but Linux broadcasts
@@ -64,7 +65,7 @@ pub enum Verdict {
     Leave,
     /// The best two are not, and others may be worse.
     Either,
-    /// One is best on so many machines as [`CERTAIN`] says.
+    /// One is best on so many machines as [`CERTAIN`] says, and none loses less in the mean.
     Take,
     /// None is.
     CannotTell,
@@ -77,10 +78,17 @@ pub struct Mechanism {
     pub strategy: String,
     /// With the numbers of the machine file.
     pub file: Replayed,
-    /// Milliseconds of CPU time for each second of the program: where they are on nine of ten plausible machines.
+    /// Milliseconds of CPU time for each second of the program: where they are on at least nine of ten plausible machines.
     pub time: Interval,
     /// Interrupts in each second of the program.
     pub interrupts: Interval,
+    /// Invalidations that were broadcast, in each second of the program.
+    pub broadcasts: Interval,
+    /// Milliseconds of CPU time for each second of the program that it takes more than the best mechanism: in the mean of
+    /// plausible machines, and at most.
+    pub lost: [f64; 2],
+    /// On how many plausible machines another takes less, by more than a tie.
+    pub behind_on: usize,
     /// Refills as a part of the time of all CPUs, with a [`BAND`]th and [`BAND`] times the assumed working set.
     pub refills: [f64; 2],
 }
@@ -116,7 +124,8 @@ impl Advising<'_> {
         let file: Vec<Replayed> = all(strategies, |strategy| {
             run(self.machine, strategy, self.seed, cpus, set.hardly_used())
         })?;
-        let machines = self.machines.unwrap_or_else(|| affordable(&file));
+        let events: Vec<u64> = file.iter().map(|run| run.events).collect();
+        let machines = self.machines.unwrap_or_else(|| affordable(&events, EVENTS));
         let question = Question {
             machine: self.machine,
             ranges: self.ranges,
@@ -125,18 +134,18 @@ impl Advising<'_> {
             machines,
             seed: self.seed,
             tie: TIE,
+            near: NEAR,
             influences: machines > FEW,
         };
         let plausible = question.answer(&|machine, strategy, seed| {
             let replayed = run(machine, strategy, seed, cpus, set.hardly_used())?;
             let second = |value: f64| value * 1e12 / replayed.traced as f64;
+            let (time, counts) = (replayed.known() as f64 / 1e9, &replayed.operations);
+            let metric = |key, unit, value| Metric { key, unit, value: second(value) };
             Ok(vec![
-                Metric { key: "time", unit: "ms/s", value: second(replayed.known() as f64 / 1e9) },
-                Metric {
-                    key: "interrupts",
-                    unit: "1/s",
-                    value: second(replayed.operations.interrupts as f64),
-                },
+                metric("time", "ms/s", time),
+                metric("interrupts", "1/s", counts.interrupts as f64),
+                metric("broadcasts", "1/s", counts.broadcasts as f64),
             ])
         })?;
         let refill_cpus = cpus.min(REFILL_CPUS);
@@ -160,6 +169,10 @@ impl Advising<'_> {
                 file,
                 time: interval(0),
                 interrupts: interval(1),
+                broadcasts: interval(2),
+                lost: plausible.lost[i],
+                behind_on: plausible.machines
+                    - (0..plausible.machines).filter(|&of| is_near_best(&plausible, i, of)).count(),
                 refills: [refills[strategies.len() + i], refills[i]],
             }
         };
@@ -174,13 +187,14 @@ impl Advising<'_> {
     }
 }
 
-/// As many plausible machines as do not take long: by events and not by the clock, so that two runs give the same bytes.
-fn affordable(file: &[Replayed]) -> usize {
-    let most = file.iter().map(|run| run.events).max().unwrap_or(0);
-    let events = file.iter().map(|run| run.events).sum::<u64>().max(1);
+/// As many plausible machines as so many events allow, for replays of which each has as many as are given: by events and not by
+/// the clock, so that two runs give the same bytes.
+pub(crate) fn affordable(of: &[u64], budget: u64) -> usize {
+    let most = of.iter().max().unwrap_or(&0);
+    let events = of.iter().sum::<u64>().max(1);
     let fit = |budget: u64| (budget / events) as usize;
-    let with_influences = fit(EVENTS.saturating_sub(INFLUENCES * most));
-    let machines = if with_influences > FEW { with_influences } else { fit(EVENTS).min(FEW) };
+    let with_influences = fit(budget.saturating_sub(INFLUENCES * most));
+    let machines = if with_influences > FEW { with_influences } else { fit(budget).min(FEW) };
     machines.clamp(MACHINES[0], MACHINES[1])
 }
 
@@ -192,8 +206,17 @@ fn all<T: Sync, R: Send>(
     of.par_iter().with_max_len(1).map(one).collect()
 }
 
+/// Whether no other mechanism takes less on one of the plausible machines, by more than a tie.
+fn is_near_best(of: &Answer, mechanism: usize, machine: usize) -> bool {
+    let time = |of: &Vec<Vec<Metric>>| of[machine][0].value;
+    let own = time(&of.outcomes[mechanism]);
+    of.outcomes.iter().all(|other| own <= time(other) * (1.0 + TIE))
+}
+
 fn verdict(of: &Answer, flushes: u64, cpus: usize) -> Verdict {
-    let Answer { machines, best, pair: [leader, second], outcomes, .. } = of;
+    let Answer { machines, best, lost, pair: [leader, second], outcomes, .. } = of;
+    // What is best nearly everywhere and ruinous elsewhere is not to be taken.
+    let loses_least = lost.iter().all(|of| lost[*leader][0] <= of[0]);
     // Whether these mechanisms are close to each other on nearly all machines.
     let close = |which: &[usize]| {
         let limit = MATTERS * 1000.0 * cpus as f64;
@@ -213,7 +236,7 @@ fn verdict(of: &Answer, flushes: u64, cpus: usize) -> Verdict {
         Verdict::OneCpu
     } else if close(&every) {
         Verdict::Leave
-    } else if best[*leader] as f64 >= CERTAIN * *machines as f64 {
+    } else if best[*leader] as f64 >= CERTAIN * *machines as f64 && loses_least {
         Verdict::Take
     } else if close(&[*leader, *second]) {
         Verdict::Either
@@ -275,6 +298,16 @@ impl Mechanism {
 mod tests {
     use super::*;
 
+    /// How much more than the best each takes, in the mean of machines and at most.
+    fn lost(shares: &[&[f64]]) -> Vec<[f64; 2]> {
+        let least = |i: usize| shares.iter().map(|of| of[i]).fold(f64::MAX, f64::min);
+        let of = |of: &&[f64]| {
+            let losses = of.iter().enumerate().map(|(i, share)| share - least(i));
+            [losses.clone().sum::<f64>() / of.len() as f64, losses.fold(0.0, f64::max)]
+        };
+        shares.iter().map(of).collect()
+    }
+
     /// The verdict for two CPUs and mechanisms that take these parts of their time on each machine.
     fn judged(shares: &[&[f64]], best: &[usize]) -> Verdict {
         let metric = |share: &f64| Metric { key: "time", unit: "ms/s", value: share * 2000.0 };
@@ -289,10 +322,12 @@ mod tests {
             metric: "time",
             best: best.to_vec(),
             tied: machines - best.iter().sum::<usize>(),
+            lost: lost(shares),
             pair: [0, 1],
             gain: Interval { low: 1.0, median: 1.0, high: 1.0 },
             influences: Vec::new(),
             unpriced: Vec::new(),
+            assumed: Vec::new(),
             readings: Vec::new(),
         };
         verdict(&answer, 1, 2)
@@ -302,6 +337,8 @@ mod tests {
     fn a_verdict_is_what_was_counted_and_what_it_is_about() {
         let far = [&[0.01; 5][..], &[0.02; 5]];
         assert_eq!(judged(&far, &[3, 2]), Verdict::Take, "three of five");
+        let ruinous = [&[0.01, 0.01, 0.01, 0.01, 0.2][..], &[0.02; 5]];
+        assert_eq!(judged(&ruinous, &[4, 1]), Verdict::CannotTell, "it may cost ten times as much");
         assert_eq!(judged(&far, &[2, 2]), Verdict::CannotTell);
         assert_eq!(judged(&far, &[2, 0]), Verdict::CannotTell, "most come to the same");
         // Half of a thousandth apart.

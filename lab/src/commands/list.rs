@@ -102,12 +102,14 @@ fn machines(book: &Book) -> Grid {
     let mut grid = Grid::new(["machine", "isa", "CPUs", "sourced", "fitted", "name"], &[0, 1, 5]);
     for machine in &book.machines {
         let Machine { key, name, values, model, .. } = machine;
-        let fitted = values.iter().filter(|v| matches!(v.origin, Origin::Fitted { .. })).count();
+        let count = |of: fn(&Origin) -> bool| values.iter().filter(|v| of(&v.origin)).count();
+        let fitted = count(|origin| matches!(origin, Origin::Fitted { .. }));
+        let sourced = count(|origin| matches!(origin, Origin::Source { .. }));
         grid.row([
             key.clone(),
             isa(machine.isa).to_owned(),
             model.topology.cpus().to_string(),
-            (values.len() - fitted).to_string(),
+            sourced.to_string(),
             fitted.to_string(),
             name.clone(),
         ]);

@@ -246,8 +246,17 @@ fn answer(
 ) -> Result<Answer, Refused> {
     let (ranges, seed) = (&book.ranges, arguments.seed);
     let influences = machines > 1;
-    let question =
-        Question { machine, ranges, assumed, strategies, machines, seed, tie: 0.0, influences };
+    let question = Question {
+        machine,
+        ranges,
+        assumed,
+        strategies,
+        machines,
+        seed,
+        tie: 0.0,
+        near: 0.0,
+        influences,
+    };
     let bar = progress::bar(machines * strategies.len());
     let answer = question.answer(&|machine, strategy, seed| {
         let mut run = run(&strategy.to_owned(), seed);
@@ -383,7 +392,7 @@ fn to_text(
     }
     if let Some(answer) = &shown.answer {
         let about = format!(
-            "plausible, from, to: the median of {} plausible machines, and where 80 % of them are. The file's value, and the \
+            "plausible, from, to: the median of {} plausible machines, and where at least 80 % of them are. The file's value, and the \
              ratio, are with the numbers of the machine file alone.",
             answer.machines
         );
@@ -464,16 +473,19 @@ pub(super) fn influence(one: &sensitivity::Influence) -> serde_json::Value {
         "high_ns": one.number.high / 1e3,
         "correlation": one.correlation,
         "ends": one.ends,
+        "narrows": one.narrows,
     })
 }
 
-fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::Value {
+/// What plausible machines say, for programs.
+pub(super) fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::Value {
     let [leader, second] = answer.pair;
     let interval = |one: &sensitivity::Interval| json!([one.low, one.median, one.high]);
     let of = |(strategy, name): (usize, &String)| {
         json!({
             "strategy": name,
             "best_on": answer.best[strategy],
+            "lost": answer.lost[strategy],
             "intervals": answer.intervals[strategy].iter().map(interval).collect::<Vec<_>>(),
         })
     };
@@ -487,5 +499,6 @@ fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::Value {
         "strategies": strategies.iter().enumerate().map(of).collect::<Vec<_>>(),
         "turns_on": answer.influences.iter().map(influence).collect::<Vec<_>>(),
         "unpriced": answer.unpriced,
+        "assumed_prices": answer.assumed,
     })
 }

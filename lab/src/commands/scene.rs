@@ -9,7 +9,7 @@ use lookaside_replay::{
     inputs::has_flushes,
     what_if::{Knob, Scenario},
 };
-use lookaside_simulation::{data::Isa, reproduce::Book};
+use lookaside_simulation::reproduce::Book;
 use lookaside_terminal::{
     Refused,
     grid::{Grid, number, percent},
@@ -73,11 +73,7 @@ impl Options {
             None => fitting_machine(&trace.origin, &book.machines)?.to_owned(),
         };
         let machine = book.machine(&key)?.clone();
-        let guest = trace.origin.guest == Some(true);
-        let linux = match machine.isa {
-            Isa::X86_64 if guest => "linux-ipi-2025-kvm",
-            _ => usual_strategies(&machine)[0],
-        };
+        let linux = usual_strategies(&machine)[0];
         let strategy = self.strategy.clone().unwrap_or_else(|| linux.to_owned());
         lookaside_simulation::strategy::find(&strategy, &machine)?;
         let flushes = usual_flushes(&machine, has_flushes(trace));

@@ -3,10 +3,15 @@
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
 use lookaside_replay::{
+    advice::MACHINES,
     difference::{Difference, Per},
-    what_if::{KNOBS, Knob, Scenario},
+    what_if::{KNOBS, Knob, RECORDED, Scenario},
 };
-use lookaside_simulation::{data::Isa, reproduce::Book};
+use lookaside_simulation::{
+    data::{Isa, Ranges},
+    reproduce::Book,
+    sensitivity::{Answer, words},
+};
 use lookaside_terminal::{
     Refused,
     grid::{Grid, number, percent, wrapped},
@@ -45,14 +50,22 @@ pub(crate) struct Arguments {
     /// List the knobs, and what each is in Linux.
     #[arg(long)]
     list: bool,
+    /// Ask this many plausible machines whether the settings are better, 4 to 10000, or 0 for none. Default: as many as do
+    /// not take long. Without settings none are asked.
+    #[arg(long, value_name = "N")]
+    plausible: Option<usize>,
     #[command(flatten)]
     options: Options,
 }
 
 /// Runs `lookaside what-if`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
-    let Arguments { file, knobs, list, options } = arguments;
+    let Arguments { file, knobs, list, plausible, options } = arguments;
     options.output.check()?;
+    let least = MACHINES[0];
+    if plausible.is_some_and(|count| count != 0 && !(least..=10_000).contains(&count)) {
+        return Err(Refused(format!("--plausible takes 0, or {least} to 10000 machines")).into());
+    }
     let Some(file) = file.as_ref().filter(|_| !list) else {
         let mut grid = Grid::new(["knob", "in Linux"], &[0, 1]);
         KNOBS.iter().for_each(|(form, about)| grid.row([*form, *about]));
@@ -66,18 +79,40 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     if knobs.is_empty() {
         each(&read, &now, options)
     } else {
-        together(&read, &now, &knobs, options)
+        let ask = match plausible {
+            Some(0) => None,
+            machines => Some((&book.ranges, *machines)),
+        };
+        together(&read, &now, &knobs, options, ask)
     }
 }
 
+/// How sure it is that the settings are better, each sentence a line.
+fn how_sure(answer: &Answer, settings: &str, machine: &str) -> String {
+    let sides = [RECORDED.to_owned(), settings.to_owned()];
+    let lines = words::sentences(answer, &sides, machine);
+    lines.iter().map(|line| format!("* {}", wrapped(line, 0))).collect()
+}
+
 /// Knobs that are applied together.
-fn together(read: &Read, now: &Scenario, knobs: &[Knob], options: &Options) -> super::Result {
+fn together(
+    read: &Read,
+    now: &Scenario,
+    knobs: &[Knob],
+    options: &Options,
+    ask: Option<(&Ranges, Option<usize>)>,
+) -> super::Result {
     let then = now.with(knobs)?;
     let sides = options.sides(&[core::slice::from_ref(now), core::slice::from_ref(&then)])?;
     let difference = Difference::between(&sides[0], &sides[1], Per::Second);
     let settings = scene::side_name(knobs);
     let names = ["as recorded", &settings];
     let sentence = answer(read, now, &settings, &difference);
+    let plausible = ask
+        .map(|(ranges, machines)| {
+            now.on_plausible_machines((knobs, &settings), ranges, machines, 1)
+        })
+        .transpose()?;
     let text = match options.output.format {
         Format::Json => {
             let about = json!({
@@ -85,6 +120,9 @@ fn together(read: &Read, now: &Scenario, knobs: &[Knob], options: &Options) -> s
                 "strategies": [now.strategy, then.strategy],
                 "answer": sentence,
                 "assumed": then.assumed,
+                "certainty": plausible.as_ref().map(|answer| {
+                    super::run::certainty(answer, &[RECORDED.to_owned(), settings.clone()])
+                }),
             });
             format!("{:#}\n", scene::to_json(&difference, names, &about))
         }
@@ -93,6 +131,12 @@ fn together(read: &Read, now: &Scenario, knobs: &[Knob], options: &Options) -> s
             let form = if form == Format::Markdown { Grid::to_markdown } else { Grid::to_text };
             let mut text = format!("{}\n\n", wrapped(&sentence, 0));
             text += &scene::tables(&difference, names, form);
+            if let Some(answer) = &plausible {
+                text += &format!(
+                    "\nhow sure this is\n\n{}",
+                    how_sure(answer, &settings, &now.machine.key)
+                );
+            }
             text + "\nwhat this rests on\n\n" + &assumptions(now, then.assumed.iter())
         }
     };
@@ -103,7 +147,7 @@ fn together(read: &Read, now: &Scenario, knobs: &[Knob], options: &Options) -> s
 fn assumptions<'a>(now: &Scenario, assumed: impl Iterator<Item = &'a String>) -> String {
     let machine = format!("Costs are those of `{}` ({}).", now.machine.key, now.machine.name);
     let spread = "`~` is no change beyond the spread of the replays.".to_owned();
-    let item = |text: &str| format!("* {}\n", wrapped(text, 0));
+    let item = |text: &str| format!("* {}", wrapped(text, 0));
     item(&machine) + &item(&spread) + &assumed.map(|text| item(text)).collect::<String>()
 }
 

@@ -93,6 +93,18 @@ fn the_answer_follows_the_prices() {
     assert!(cheap["answer"].as_str().expect("a sentence").starts_with("Take INVLPGB"), "{cheap}");
 }
 
+#[test]
+fn broadcasts_are_counted_and_are_those_of_invlpgb() {
+    let of = advised(&[], &[]);
+    let of = of["mechanisms"].as_array().expect("mechanisms");
+    let broadcasts = |of: &Value| of["broadcasts_per_second"]["median"].as_f64();
+    assert_eq!((&of[0]["strategy"], broadcasts(&of[0])), (&"linux-ipi-2025".into(), Some(0.0)));
+    assert!(broadcasts(&of[1]) > Some(0.0), "{}", of[1]);
+    let (_directory, machine) = machine(&[]);
+    let text = written(&[THREADS, "--machine", &machine, "--cpus", "8", "--plausible", "4"]);
+    assert!(text.contains("IPIs/s  broadcasts/s"), "{text}");
+}
+
 /// The high end of what INVLPGB takes, in multiples of the low end.
 fn width(of: &Value) -> f64 {
     let mechanism = &of["mechanisms"][1];

@@ -33,6 +33,45 @@ fn a_knob_changes_what_it_is_about() {
 }
 
 #[test]
+fn plausible_machines_are_asked_of_settings() {
+    let words =
+        ["what-if", "traces/threads.trace", "ceiling=0", "--seeds", "1", "--plausible", "4"];
+    let of = &json(&words)["certainty"];
+    assert_eq!((&of["machines"], of["strategies"].as_array().map(Vec::len)), (&4.into(), Some(2)));
+    let best: u64 = of["strategies"]
+        .as_array()
+        .expect("two")
+        .iter()
+        .map(|one| one["best_on"].as_u64().expect("a count"))
+        .sum();
+    assert_eq!(best + of["tied_on"].as_u64().expect("a count"), 4);
+    // Each page is flushed by a flush of everything: that is another time on each of the machines.
+    let side = |i: usize| of["strategies"][i]["intervals"][0].as_array().expect("an interval");
+    assert_ne!(side(0), side(1));
+    assert!(side(0)[0].as_f64() < side(0)[2].as_f64());
+    let (_, text, _) = lab(&words);
+    assert!(
+        text.contains("how sure this is") && text.contains("of 4 plausible machines"),
+        "{text}"
+    );
+    let none = json(&[&words[..5], &["--plausible", "0"]].concat());
+    assert_eq!(none["certainty"], Value::Null);
+    let (status, _, why) = lab(&[&words[..5], &["--plausible", "3"]].concat());
+    assert!(status == Some(2) && why.contains("0, or 4 to 10000 machines"), "{why}");
+}
+
+/// The trace is of a guest, the machines are not, and one has INVLPGB.
+#[test]
+fn all_commands_take_the_same_strategy_of_linux() {
+    for machine in ["genoa", "skylake_sp", "kvm_guest_amit2022"] {
+        let asked = |words: &[&str]| json(&[words, &["--machine", machine]].concat());
+        let what_if = asked(&["what-if", "traces/sort.trace", "ceiling=8", "--seeds", "1"]);
+        let replay = asked(&["replay", "traces/sort.trace"]);
+        assert_eq!(what_if["strategies"][0], replay["strategies"][0]["strategy"], "{machine}");
+    }
+}
+
+#[test]
 fn two_recordings_are_compared_as_the_kernel_counted() {
     let value = json(&["diff", "traces/sort.trace", "traces/sort.trace", "--seeds", "1"]);
     let all = ["causes", "reasons", "initiators"]

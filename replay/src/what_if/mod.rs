@@ -6,6 +6,7 @@
 
 mod apply;
 mod knob;
+mod plausible;
 mod script;
 
 use core::mem;
@@ -14,7 +15,10 @@ use lookaside_simulation::data::Machine;
 use lookaside_terminal::Refused;
 use lookaside_traces::reconstruct::Script;
 
-pub use self::knob::{KNOBS, Knob};
+pub use self::{
+    knob::{KNOBS, Knob},
+    plausible::RECORDED,
+};
 use crate::{Replayed, Setup, WorkingSet, replay};
 
 /// A script and everything that it is replayed with.

@@ -2,6 +2,7 @@
 
 use core::fmt::Write as _;
 
+use lookaside_machine::timed::Price;
 use lookaside_terminal::Refused;
 use toml_edit::Value;
 
@@ -9,7 +10,7 @@ use super::{
     facts::{Facts, ISA},
     findings::{Finding, Known},
 };
-use crate::data::{Files, Machine, Text};
+use crate::data::{Files, Machine, Range, Text};
 
 /// The tables, in their order in a file.
 const TABLES: [&str; 5] = ["topology", "features", "tlb", "prices", "paths"];
@@ -40,6 +41,46 @@ fn note(known: &Known) -> String {
             number(all.upper),
             all.n
         ),
+    }
+}
+
+/// What an interrupt takes of its target, which no round trip tells apart from its way.
+struct Target;
+
+impl Target {
+    /// What a round trip of so many nanoseconds leaves for the way, what it includes beside, and the lines of the file for
+    /// what the target loses: the middle of its range. A round trip shorter than the range is not split.
+    fn of(round: f64) -> (f64, &'static str, String) {
+        let ranges = Files::own().ranges().unwrap_or_default();
+        let range = |price| ISA.and_then(|(isa, _)| ranges.price(isa, price));
+        let (Some(entry), Some(exit)) = (range(Price::InterruptEntry), range(Price::InterruptExit))
+        else {
+            return (round, "", String::new());
+        };
+        if round <= entry.high {
+            return (round, ", includes = [\"interrupt_entry\"]", String::new());
+        }
+        let line = |key: &str, of: &Range, part: &str, note: &str| {
+            format!(
+                "\n{key} = {{ value = {}, unit = \"ns\", {part}assumed = {{ low = {}, high = {} }}, note = {} }}",
+                number(of.middle()),
+                of.low,
+                of.high,
+                quoted(note)
+            )
+        };
+        let more = line(
+            "interrupt_entry",
+            entry,
+            "part_of = [\"interrupt_deliver\"], ",
+            "time of the target; the round trip has it",
+        ) + &line(
+            "interrupt_exit",
+            exit,
+            "",
+            "time of the target, for which the sender does not wait",
+        );
+        (round - number(entry.middle()), "", more)
     }
 }
 
@@ -75,16 +116,13 @@ pub fn text(findings: &[Finding], facts: &Facts) -> String {
                 begun = true;
             }
             let confidence = if known.derived { "D" } else { "V" };
-            // A round trip has all of it.
-            let includes = match key {
-                "interrupt_deliver" => ", includes = [\"interrupt_entry\", \"interrupt_exit\"]",
-                _ => "",
-            };
+            let target = (key == "interrupt_deliver").then(|| Target::of(known.value));
+            let (value, includes, more) = target.unwrap_or((known.value, "", String::new()));
             let _ = writeln!(
                 text,
                 "{key} = {{ value = {}, unit = {}{includes}, source = \"here\", confidence = \"{confidence}\", \
-                 note = {} }}",
-                number(known.value),
+                 note = {} }}{more}",
+                number(value),
                 quoted(unit),
                 quoted(&note(known))
             );

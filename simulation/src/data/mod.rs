@@ -74,7 +74,7 @@ pub enum Confidence {
 }
 
 /// Where a number comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
     /// From a source of the file's table `[sources]`.
     Source {
@@ -90,6 +90,13 @@ pub enum Origin {
     Fitted {
         /// The published value.
         to: String,
+    },
+    /// Assumed to lie between two ends, in the unit of the number; the note says why there.
+    Assumed {
+        /// The low end.
+        low: f64,
+        /// The high end.
+        high: f64,
     },
 }
 
@@ -108,6 +115,8 @@ pub struct Value {
     pub note: Option<String>,
     /// The prices that are part of it, by key: they were measured with it and are not charged apart.
     pub includes: Vec<String>,
+    /// The prices, by key, with each of which it was measured in one sum: what this one takes more, they take less.
+    pub part_of: Vec<String>,
     /// The line of the file that it is in, from 1.
     pub line: usize,
 }

@@ -13,7 +13,8 @@ pub enum Quality {
     Fitted,
     /// Measured on another machine.
     Proxy,
-    /// Assumed, as the file of the machine lacks a path that a workload needs: the middle of its range.
+    /// Assumed: a number for which the file of the machine has a range instead of a source, or a path that a workload
+    /// needs and the file lacks, which is in the middle of its range.
     Assumed,
     /// Nobody has published it: it is charged as nothing, and lies somewhere in the range that the literature
     /// gives.
@@ -39,6 +40,7 @@ impl Value {
     #[must_use]
     pub const fn quality(&self) -> Quality {
         match self.origin {
+            Origin::Assumed { .. } => Quality::Assumed,
             Origin::Fitted { .. } => Quality::Fitted,
             Origin::Source { proxy: true, .. } => Quality::Proxy,
             Origin::Source { .. } => Quality::Measured,

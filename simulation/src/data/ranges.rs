@@ -27,6 +27,9 @@ pub struct Range {
     pub note: Option<String>,
 }
 
+/// The source of a range that is assumed.
+const ASSUMED: &str = "assumed";
+
 /// The ranges of prices, and by which factor a number may be off.
 #[derive(Clone, Debug, Default)]
 pub struct Ranges {
@@ -41,6 +44,12 @@ pub struct Ranges {
 }
 
 impl Range {
+    /// Whether nothing published bounds it.
+    #[must_use]
+    pub fn is_assumed(&self) -> bool {
+        self.source == ASSUMED
+    }
+
     /// The middle, in nanoseconds: what is assumed where one number is needed.
     #[must_use]
     pub fn middle(&self) -> f64 {

@@ -1,7 +1,7 @@
 //! The rules for numbers, which keep the comparison honest.
 //!
-//! That a number has a unit and a source, or else names what it is fitted to, is checked when a file
-//! is read. Here is what concerns several files:
+//! That a number has a unit and a source, or else names what it is fitted to or in which range it is assumed to lie, is
+//! checked when a file is read. Here is what concerns several files:
 //!
 //! * What a number is fitted to is a published value of that machine whose role is `fit`. It may be
 //!   one of another machine, if that machine has the very same number, fitted to it: there it counts.

@@ -56,8 +56,18 @@ impl Kind {
 }
 
 /// The keys of a number.
-const KEYS: &[&str] =
-    &["value", "unit", "source", "confidence", "proxy", "fitted", "note", "includes"];
+const KEYS: &[&str] = &[
+    "value",
+    "unit",
+    "source",
+    "confidence",
+    "proxy",
+    "fitted",
+    "assumed",
+    "note",
+    "includes",
+    "part_of",
+];
 
 /// The words for [`Confidence`].
 pub(super) const CONFIDENCE: &[(&str, Confidence)] = &[
@@ -124,12 +134,19 @@ pub(super) fn value(
     }
     let note = parts.text("note")?.map(str::to_owned);
     let origin = origin(section, key, &parts, sources, note.is_some())?;
-    let includes = parts.texts("includes")?.unwrap_or_default();
-    for part in &includes {
-        if !Price::ALL.iter().any(|price| price.key() == part) {
-            let why = format!("includes `{part}`, which is no price");
-            return Err(section.refuse(key, why));
+    let prices = |list: &str, verb: &str| {
+        let named = parts.texts(list)?.unwrap_or_default();
+        match named.iter().find(|part| !Price::ALL.iter().any(|price| price.key() == *part)) {
+            Some(part) => Err(section.refuse(key, format!("{verb} `{part}`, which is no price"))),
+            None => Ok(named),
         }
+    };
+    let (includes, part_of) = (prices("includes", "includes")?, prices("part_of", "is part of")?);
+    if let Origin::Assumed { low, high } = origin
+        && !(0.0 < low && low <= number && number <= high)
+    {
+        let why = format!("is {number}, which is not between the ends {low} and {high}");
+        return Err(section.refuse(key, why));
     }
     Ok(Value {
         name: section.name(key),
@@ -138,6 +155,7 @@ pub(super) fn value(
         origin,
         note,
         includes,
+        part_of,
         line: section.line(key),
     })
 }
@@ -152,8 +170,24 @@ fn origin(
 ) -> Result<Origin, Refused> {
     let confidence = parts.word("confidence", CONFIDENCE)?;
     let proxy = parts.flag("proxy")?;
+    if let Some(ends) = parts.section("assumed")? {
+        if parts.text("source")?.is_some()
+            || parts.text("fitted")?.is_some()
+            || confidence.is_some()
+            || proxy
+        {
+            let why = "is assumed: `source`, `confidence`, `proxy` and `fitted` are for numbers that are not";
+            return Err(section.refuse(key, why));
+        }
+        if !noted {
+            return Err(section.refuse(key, "is assumed, but no `note` says why"));
+        }
+        ends.only(&["low", "high"])?;
+        let end = |name: &str| ends.needed(name, ends.number(name));
+        return Ok(Origin::Assumed { low: end("low")?, high: end("high")? });
+    }
     match (source(parts, sources)?, parts.text("fitted")?) {
-        (None, None) => Err(section.refuse(key, "has neither `source` nor `fitted`")),
+        (None, None) => Err(section.refuse(key, "has neither `source` nor `fitted` nor `assumed`")),
         (Some(_), Some(_)) => Err(section.refuse(key, "has both `source` and `fitted`")),
         (Some(key_of_source), None) => {
             let Some(confidence) = confidence else {

@@ -102,7 +102,7 @@ impl Book {
             Origin::Fitted { to } => {
                 to.parse::<Reference>().is_ok_and(|reference| reference.names(id, member, x))
             }
-            Origin::Source { .. } => false,
+            Origin::Source { .. } | Origin::Assumed { .. } => false,
         })
     }
 }

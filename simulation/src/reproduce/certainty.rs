@@ -35,7 +35,7 @@ fn told_apart(numbers: [f64; 3], is_inside: bool) -> [String; 3] {
 /// Where the ratio of a variant to its baseline lies on plausible machines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certainty {
-    /// On 80 % of them.
+    /// On at least 80 % of them.
     pub interval: Interval,
     /// How many they are.
     pub machines: usize,
@@ -193,7 +193,7 @@ impl Reproduction<'_> {
             return lines;
         }
         let mut head = format!(
-            "Gains that could have failed, on 80 % of {machines} plausible machines each: {inside} of {} have the \
+            "Gains that could have failed, on at least 80 % of {machines} plausible machines each: {inside} of {} have the \
              published one in between.",
             lines.len()
         );

@@ -260,6 +260,7 @@ fn origin(value: &Value) -> String {
         Origin::Source { key, proxy: false, .. } => key.clone(),
         Origin::Source { key, proxy: true, .. } => format!("{key}, of a similar machine"),
         Origin::Fitted { to } => format!("fitted to {to}"),
+        Origin::Assumed { low, high } => format!("assumed, {low} to {high} {}", value.unit),
     }
 }
 

@@ -111,7 +111,7 @@ pub fn fit(
 fn shares_numbers(book: &Book, machine: &Machine) -> bool {
     machine.values.iter().any(|value| match &value.origin {
         Origin::Fitted { to } => target(book, to).is_ok_and(|target| target.machine != machine.key),
-        Origin::Source { .. } => false,
+        Origin::Source { .. } | Origin::Assumed { .. } => false,
     })
 }
 

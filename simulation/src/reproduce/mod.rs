@@ -47,7 +47,7 @@
 //! | `role` | `fitted`, `predicted` or `given`; `null` where nothing was published |
 //! | `test` | what a prediction tests: `failable`, `control`, `interpolation` or `repeat`; else `null` |
 //! | `least`, `greatest` | the value of a baseline, or the ratio of a variant, with that of the seeds that makes it least and greatest; `null` if there was one seed |
-//! | `plausible_low`, `plausible_high` | between which 80 % of plausible machines have the ratio of a gain that could have failed; `null` for others, and for runs that take long |
+//! | `plausible_low`, `plausible_high` | between which at least 80 % of plausible machines have the ratio of a gain that could have failed; `null` for others, and for runs that take long |
 //! | `turns_on` | the number of the machine that the ratio turns on, on these machines; `null` if none stands out |
 //! | `recommended` | what the recommended strategy gives on the same run, in the same unit |
 //! | `recommended_strategy` | its name |

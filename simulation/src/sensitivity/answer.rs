@@ -29,6 +29,9 @@ pub struct Question<'q> {
     pub seed: u64,
     /// Two strategies are as good as each other where the better is at most this part better: 0.01 is one percent.
     pub tie: f64,
+    /// Strategies that are best on nearly as many machines, up to this part of all fewer, are ordered by what they
+    /// [lose](Answer::lost) in the mean: 0 if the number of machines alone decides.
+    pub near: f64,
     /// Whether it is looked for what the answer turns on, which takes some more runs.
     pub influences: bool,
 }
@@ -39,11 +42,11 @@ pub type Ask<'q> = dyn Fn(&Machine, &str, u64) -> Result<Vec<Metric>, Refused> +
 /// Where a metric lies on most plausible machines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// A tenth of the machines are below.
+    /// At most a tenth of the machines are below.
     pub low: f64,
     /// The median.
     pub median: f64,
-    /// A tenth of the machines are above.
+    /// At most a tenth of the machines are above.
     pub high: f64,
 }
 
@@ -54,17 +57,15 @@ impl Interval {
         Self::with_tails(values, 0.1)
     }
 
-    /// The same with another part of the numbers below its low end, and as many above its high end.
+    /// The same with at most another part of the numbers below its low end, and as many above its high end. Its ends are
+    /// numbers that were drawn: between them lie as many as is said also where there are few.
     #[must_use]
     pub fn with_tails(mut values: Vec<f64>, tail: f64) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
-        let at = |share: f64| {
-            let place = share * last as f64;
-            let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
-            below + (above - below) * place.fract()
-        };
-        Some(Self { low: at(tail), median: at(0.5), high: at(1.0 - tail) })
+        let left_out = ((tail * values.len() as f64) as usize).min(last / 2);
+        let median = f64::midpoint(values[last / 2], values[values.len() / 2]);
+        Some(Self { low: values[left_out], median, high: values[last - left_out] })
     }
 
     /// Whether a number is in it.
@@ -84,6 +85,27 @@ pub struct Influence {
     /// The answer, with this number at the low and at the high end and all others in the middle: how many times as
     /// good the first of [`Answer::pair`] is as the second, or the metric where there is one strategy.
     pub ends: [f64; 2],
+    /// By what part the answer's range over plausible machines, high end by low end, would be smaller were the number known:
+    /// 0.1 of a range from 1 to 2.2 leaves one in which the high end is twice the low one.
+    pub narrows: f64,
+}
+
+impl Influence {
+    /// By what part a range of the answer is smaller if this share of its variance is gone: what the rank correlation says,
+    /// and no more than what the ends say, since a correlation may be an accident and what the ends do is none.
+    fn narrowing(correlation: f64, ends: [f64; 2], range: &Interval) -> f64 {
+        let width = (range.high / range.low).ln();
+        let left = width * (1.0 - correlation * correlation).max(0.0).sqrt();
+        let most = (ends[0] / ends[1]).ln().abs();
+        let less = (width - left).min(most);
+        if less.is_finite() { 1.0 - (-less).exp() } else { 0.0 }
+    }
+
+    /// Whether the other of two strategies is better at one end of the number's range.
+    #[must_use]
+    pub fn turns(&self, pair: [usize; 2]) -> bool {
+        pair[0] != pair[1] && (self.ends[0] - 1.0) * (self.ends[1] - 1.0) < 0.0
+    }
 }
 
 /// What plausible machines say.
@@ -101,8 +123,11 @@ pub struct Answer {
     pub best: Vec<usize>,
     /// On how many machines the best two are as good as each other ([`Question::tie`]).
     pub tied: usize,
+    /// For each strategy, how much worse than the best its deciding metric is: in the mean of all machines, and at most.
+    pub lost: Vec<[f64; 2]>,
     /// The two strategies that are compared: the one that is best most often, and the best of the others; of those
-    /// that are as often the best, the one with the better median. The same one twice if there is one only.
+    /// that are as often the best, the one with the better median. Where others are [nearly](Question::near) as often the
+    /// best, the first of them all is that which [loses](Self::lost) least. The same one twice if there is one only.
     pub pair: [usize; 2],
     /// How many times as good the first of them is as the second.
     pub gain: Interval,
@@ -110,6 +135,8 @@ pub struct Answer {
     pub influences: Vec<Influence>,
     /// Prices that the machine file should have and has not, by key.
     pub unpriced: Vec<String>,
+    /// The prices, also of the file, whose range is assumed, by key.
+    pub assumed: Vec<String>,
     /// The readings of the sources, with on how many of its machines [`Answer::pair`]'s first is best; that of the
     /// file first.
     pub readings: Vec<(String, usize, usize)>,
@@ -134,6 +161,11 @@ fn gain(first: f64, second: f64, better: Better) -> f64 {
 
 /// A correlation below this many standard errors of one between unrelated numbers is none.
 const ERRORS: f64 = 2.5;
+/// So few machines never show what an answer turns on: of seven, [`ERRORS`] standard errors are more than a correlation can
+/// be.
+pub const FEW: usize = 7;
+/// A number is named if it may turn the answer, or if to know it would make the answer's range smaller by this part at least.
+const NARROWS: f64 = 0.05;
 /// How many influences are looked at closely.
 const INFLUENCES: usize = 3;
 
@@ -167,7 +199,28 @@ impl Question<'_> {
         let order = |&a: &usize, &b: &usize| {
             best[a].cmp(&best[b]).then(median(a).total_cmp(&median(b))).then(b.cmp(&a))
         };
-        let leader = (0..strategies.len()).max_by(order).unwrap_or(0);
+        let lost: Vec<[f64; 2]> = (0..strategies.len())
+            .map(|strategy| {
+                let loss = |i: usize| {
+                    let own = deciding(strategy, i);
+                    let all = (0..strategies.len()).map(|other| (deciding(other, i) - own).abs());
+                    let is_worse =
+                        |&(other, _): &(usize, f64)| gain(deciding(other, i), own, better) > 1.0;
+                    all.enumerate().filter(is_worse).map(|(_, by)| by).fold(0.0, f64::max)
+                };
+                let losses = (0..all.len()).map(loss);
+                let sum: f64 = losses.clone().sum();
+                [sum / all.len().max(1) as f64, losses.fold(0.0, f64::max)]
+            })
+            .collect();
+        let most = (0..strategies.len()).max_by(order).unwrap_or(0);
+        let margin = self.near * all.len() as f64;
+        let nearly =
+            |&one: &usize| self.near > 0.0 && best[one] as f64 + margin >= best[most] as f64;
+        let leader = (0..strategies.len())
+            .filter(nearly)
+            .min_by(|&a, &b| lost[a][0].total_cmp(&lost[b][0]).then(order(&b, &a)))
+            .unwrap_or(most);
         let others = (0..strategies.len()).filter(|&strategy| strategy != leader);
         let second = others.max_by(order).unwrap_or(leader);
         let pair = [leader, second];
@@ -179,8 +232,10 @@ impl Question<'_> {
             })
             .collect();
         let numbers = sample::uncertain(machine, ranges, assumed);
+        let nothing = Interval { low: 1.0, median: 1.0, high: 1.0 };
+        let gain = Interval::of(answers.clone()).unwrap_or(nothing);
         let influences = match self.influences {
-            true => self.influences(&all, &answers, &numbers, pair, ask)?,
+            true => self.influences((&all, &answers, &gain), &numbers, pair, ask)?,
             false => Vec::new(),
         };
         let interval = |strategy: usize, metric: usize| {
@@ -190,19 +245,23 @@ impl Question<'_> {
         let intervals = (0..strategies.len())
             .map(|s| (0..outcomes[s][0].len()).map(|metric| interval(s, metric)).collect())
             .collect();
-        let unpriced = numbers.iter().filter(|number| number.quality == Quality::Unpriced);
-        let unpriced = unpriced.map(|number| number.name.clone()).collect();
-        let nothing = Interval { low: 1.0, median: 1.0, high: 1.0 };
+        let names = |of: fn(&Uncertain) -> bool| {
+            numbers.iter().filter(|one| of(one)).map(|one| one.name.clone()).collect()
+        };
+        let unpriced = names(|number| number.quality == Quality::Unpriced);
+        let assumed = names(|number| number.is_assumed && number.name.starts_with("prices."));
         Ok(Answer {
             machines: all.len(),
             intervals,
             metric: first.key,
             best,
             tied,
+            lost,
             pair,
-            gain: Interval::of(answers.clone()).unwrap_or(nothing),
+            gain,
             influences,
             unpriced,
+            assumed,
             readings: readings(machine, &all, &answers, is_one),
             outcomes,
         })
@@ -226,8 +285,7 @@ impl Question<'_> {
 
     fn influences(
         &self,
-        all: &[Plausible],
-        answers: &[f64],
+        (all, answers, range): (&[Plausible], &[f64], &Interval),
         numbers: &[Uncertain],
         [leader, second]: [usize; 2],
         ask: &Ask<'_>,
@@ -250,14 +308,13 @@ impl Question<'_> {
         let answers: Result<Vec<f64>, Refused> =
             ends.par_iter().with_max_len(1).map(answer).collect();
         let answers = answers?;
-        let influence = |((correlation, number), ends): ((f64, &Uncertain), &[f64])| Influence {
-            number: number.clone(),
-            correlation,
-            ends: [ends[0], ends[1]],
+        let influence = |((correlation, number), ends): ((f64, &Uncertain), &[f64])| {
+            let ends = [ends[0], ends[1]];
+            let narrows = Influence::narrowing(correlation, ends, range);
+            Influence { number: number.clone(), correlation, ends, narrows }
         };
-        // A correlation may be an accident; what the ends do is none.
-        let moves = |one: &Influence| (one.ends[0] / one.ends[1] - 1.0).abs() > 0.01;
-        Ok(found.into_iter().zip(answers.chunks(2)).map(influence).filter(moves).collect())
+        let matters = |one: &Influence| one.turns([leader, second]) || one.narrows >= NARROWS;
+        Ok(found.into_iter().zip(answers.chunks(2)).map(influence).filter(matters).collect())
     }
 }
 
@@ -307,10 +364,17 @@ fn readings(
 
 #[cfg(test)]
 mod tests {
+    use lookaside_machine::timed::Price;
+
     use super::*;
 
     /// What plausible machines say of strategies whose times on each of them are these.
     fn answer(times: &[&[f64]], tie: f64) -> Answer {
+        nearly(times, tie, 0.0)
+    }
+
+    /// The same where strategies are near each other that are best on so many machines fewer.
+    fn nearly(times: &[&[f64]], tie: f64, near: f64) -> Answer {
         let strategies: Vec<String> = (0..times.len()).map(|i| i.to_string()).collect();
         let machine = Machine::named("zen4").unwrap();
         let question = Question {
@@ -321,6 +385,7 @@ mod tests {
             machines: times[0].len(),
             seed: 0,
             tie,
+            near,
             influences: false,
         };
         let ask = |_: &Machine, strategy: &str, seed: u64| {
@@ -345,6 +410,90 @@ mod tests {
         assert_eq!(answer(&[&[9.0; 3], &[1.0; 3], &[2.0; 3]], 0.0).pair, [1, 2]);
         let alone = answer(&[&[3.0, 4.0]], 0.01);
         assert_eq!((alone.best, alone.tied, alone.pair), (vec![2], 0, [0, 0]));
+    }
+
+    #[test]
+    fn what_a_number_narrows_is_what_both_the_correlation_and_the_ends_allow() {
+        let range = Interval { low: 1.0, median: 1.5, high: 2.0 };
+        let of = |correlation, ends| Influence::narrowing(correlation, ends, &range);
+        assert_eq!(of(0.0, [1.0, 2.0]), 0.0);
+        // All of the range, and three fifths of the correlation's variance: 0.8 of its width is left.
+        assert!((of(1.0, [2.0, 1.0]) - 0.5).abs() < 1e-9);
+        assert!((of(0.6, [1.0, 2.0]) - (1.0 - 0.5_f64.powf(0.2))).abs() < 1e-9);
+        // An accident: at its ends it does nothing.
+        assert!(of(0.9, [1.5, 1.501]) < 0.001);
+        // What hardly varies cannot get narrower.
+        let flat = Interval { low: 1.0, median: 1.001, high: 1.002 };
+        assert!(Influence::narrowing(0.99, [1.0, 1.3], &flat) < 0.002);
+    }
+
+    #[test]
+    fn a_number_is_named_that_turns_the_answer_or_narrows_it() {
+        let machine = Machine::named("zen4").unwrap();
+        let walk = machine.model.prices.charge(Price::Walk) as f64;
+        let ranges = crate::data::Files::own().ranges().unwrap();
+        let names = |times: f64, power: f64| -> Vec<String> {
+            let question = Question {
+                machine: &machine,
+                ranges: &ranges,
+                assumed: &[],
+                strategies: &["one".to_owned(), "other".to_owned()],
+                machines: 24,
+                seed: 0,
+                tie: 0.0,
+                near: 0.0,
+                influences: true,
+            };
+            let ask = |machine: &Machine, strategy: &str, _: u64| {
+                let walk = machine.model.prices.charge(Price::Walk) as f64 / walk;
+                let value = if strategy == "one" { 1.0 } else { times * walk.powf(power) };
+                Ok(vec![Metric { key: "time", unit: "s", value }])
+            };
+            let influences = question.answer(&ask).unwrap().influences;
+            influences.into_iter().map(|one| one.number.name).collect()
+        };
+        assert_eq!(names(2.0, 1.0), ["prices.walk"], "it narrows the answer");
+        assert_eq!(names(2.0, 0.02), [""; 0], "by 2 %, from twice to twice");
+        assert_eq!(names(1.0, 0.02), ["prices.walk"], "by 2 %, from one to the other");
+    }
+
+    #[test]
+    fn of_two_that_are_nearly_as_often_best_the_one_that_loses_less_leads() {
+        // The first is best on three of five machines by one, the other on two by ten.
+        let times: [&[f64]; 2] = [&[1.0, 1.0, 1.0, 12.0, 12.0], &[2.0, 2.0, 2.0, 2.0, 2.0]];
+        let of = nearly(&times, 0.01, 0.2);
+        assert_eq!((of.pair, of.lost), ([1, 0], vec![[4.0, 10.0], [0.6, 1.0]]));
+        assert_eq!(
+            nearly(&times, 0.01, 0.1).pair,
+            [0, 1],
+            "one machine of five is more than a tenth"
+        );
+        assert_eq!(answer(&times, 0.01).pair, [0, 1]);
+        // One that is always second loses least, and is never best.
+        let third = [times[0], times[1], &[1.5, 1.5, 1.5, 2.5, 2.5]];
+        assert_eq!(nearly(&third, 0.01, 0.2).pair, [1, 0]);
+    }
+
+    #[test]
+    fn so_few_machines_show_no_correlation() {
+        let least = |machines: usize| ERRORS / (machines as f64 - 1.0).sqrt();
+        assert!(least(FEW) >= 1.0 && least(FEW + 1) < 1.0);
+    }
+
+    #[test]
+    fn between_the_ends_lie_as_many_as_is_said_however_few_there_are() {
+        for count in 1..=100 {
+            let values: Vec<f64> = (0..count).map(|i| f64::from(i * i)).collect();
+            for tail in [0.05, 0.1] {
+                let of = Interval::with_tails(values.clone(), tail).unwrap();
+                let inside = values.iter().filter(|&&value| of.has(value)).count() as f64;
+                let least = (1.0 - 2.0 * tail) * f64::from(count);
+                assert!(inside >= least - 1e-9, "{inside} of {count}, {tail}");
+                // Without its ends it would have fewer.
+                assert!(inside - 2.0 < least + 1e-9, "{inside} of {count}, {tail}");
+                assert!(of.has(of.median));
+            }
+        }
     }
 
     #[test]

@@ -17,5 +17,5 @@ pub mod sample;
 pub mod words;
 
 pub(crate) use answer::foremost;
-pub use answer::{Answer, Influence, Interval, Question, best_of};
+pub use answer::{Answer, FEW, Influence, Interval, Question, best_of};
 pub use sample::{Plausible, Uncertain, plausible, uncertain};

@@ -3,7 +3,7 @@
 use lookaside_machine::timed::{Price, Ps};
 use lookaside_terminal::Refused;
 
-use crate::data::{Machine, Quality, Ranges};
+use crate::data::{Machine, Origin, Quality, Ranges};
 
 /// A price or a path that is not known exactly.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,12 +12,15 @@ pub struct Uncertain {
     pub name: String,
     /// How much can be trusted what the file has.
     pub quality: Quality,
-    /// What the machine file has, in picoseconds; none if it has nothing.
+    /// What the machine file has, in picoseconds, with the [parts](crate::data::Value::part_of) that it was measured with;
+    /// none if it has nothing.
     pub known: Option<f64>,
     /// The low end, in picoseconds.
     pub low: f64,
     /// The high end.
     pub high: f64,
+    /// Whether the range is assumed: nothing published bounds it.
+    pub is_assumed: bool,
 }
 
 impl Uncertain {
@@ -61,25 +64,80 @@ pub fn uncertain(machine: &Machine, ranges: &Ranges, assumed: &[&str]) -> Vec<Un
         let (quality, known) = (value.quality(), known.map(|time| time as f64));
         // What is for nothing stays so: a reading has put it elsewhere.
         let Some(time) = known.filter(|&time| time > 0.0) else { continue };
-        let factor = ranges.factor(quality);
-        let (low, high) = (time / factor, time * factor);
-        all.push(Uncertain { name: value.name.clone(), quality, known, low, high });
+        let (low, high, known) = match value.origin {
+            Origin::Assumed { low, high } => {
+                let unit = time / value.number;
+                (low * unit, high * unit, known)
+            }
+            _ => {
+                let sum = time + parts_of(machine, &value.name);
+                let factor = ranges.factor(quality);
+                (sum / factor, sum * factor, Some(sum))
+            }
+        };
+        let is_assumed = quality == Quality::Assumed;
+        all.push(Uncertain { name: value.name.clone(), quality, known, low, high, is_assumed });
     }
     for price in machine.unpriced() {
         if let Some(range) = ranges.price(machine.isa, price) {
             let name = format!("prices.{}", price.key());
             let (low, high) = (range.low * 1e3, range.high * 1e3);
-            all.push(Uncertain { name, quality: Quality::Unpriced, known: None, low, high });
+            let is_assumed = range.is_assumed();
+            all.push(Uncertain {
+                name,
+                quality: Quality::Unpriced,
+                known: None,
+                low,
+                high,
+                is_assumed,
+            });
         }
     }
     for &path in assumed {
         if let Some(range) = ranges.path(path) {
             let name = format!("paths.{path}");
             let (low, high) = (range.low * 1e3, range.high * 1e3);
-            all.push(Uncertain { name, quality: Quality::Assumed, known: None, low, high });
+            let is_assumed = range.is_assumed();
+            all.push(Uncertain {
+                name,
+                quality: Quality::Assumed,
+                known: None,
+                low,
+                high,
+                is_assumed,
+            });
         }
     }
     all
+}
+
+/// The prices that were measured in one sum with another, each with that other.
+fn sums(machine: &Machine) -> impl Iterator<Item = (Price, Price)> + '_ {
+    let price = |key: &str| Price::ALL.iter().copied().find(|price| price.key() == key);
+    machine.values.iter().flat_map(move |value| {
+        let part = value.name.strip_prefix("prices.").and_then(price);
+        part.into_iter().flat_map(move |part| {
+            value.part_of.iter().filter_map(move |whole| Some((part, price(whole)?)))
+        })
+    })
+}
+
+/// What was measured in one sum with a number, in picoseconds.
+fn parts_of(machine: &Machine, name: &str) -> f64 {
+    let parts =
+        sums(machine).filter(|(_, whole)| name.strip_prefix("prices.") == Some(whole.key()));
+    parts.map(|(part, _)| machine.model.prices.charge(part) as f64).sum()
+}
+
+/// Takes parts out of the sums that were drawn: what is sure is the sum.
+fn take_parts_out(machine: &mut Machine) {
+    let sums: Vec<(Price, Price)> = sums(machine).collect();
+    let prices = &mut machine.model.prices;
+    for (part, whole) in sums {
+        if let Some(sum) = prices.get(whole) {
+            prices.set(whole, sum.saturating_sub(prices.charge(part)));
+        }
+    }
 }
 
 /// A plausible machine.
@@ -148,6 +206,7 @@ pub fn plausible(
             }
         }
     }
+    all.iter_mut().for_each(|one| take_parts_out(&mut one.machine));
     Ok(all)
 }
 
@@ -159,6 +218,7 @@ pub fn middle(machine: &Machine, uncertain: &[Uncertain], but: Option<(&str, f64
         let place = but.filter(|(name, _)| *name == number.name).map_or(0.5, |(_, place)| place);
         number.set(&mut machine, number.at(place));
     }
+    take_parts_out(&mut machine);
     machine
 }
 
@@ -200,9 +260,52 @@ mod tests {
                         }
                         Some((_, key)) => one.machine.paths[key],
                         None => unreachable!("names have a table"),
-                    } as f64;
+                    } as f64
+                        + parts_of(&one.machine, &number.name);
                     let inside = time >= number.low - 1.0 && time <= number.high + 1.0;
                     assert!(inside, "{} {number:?} {time}", machine.key);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_interrupt_takes_time_of_its_target_and_the_round_trip_stays_what_was_measured() {
+        let ranges = Files::own().ranges().unwrap();
+        for key in [
+            "turin",
+            "genoa",
+            "zen2",
+            "zen4",
+            "zen5",
+            "skylake_sp",
+            "ice_lake_sp",
+            "sapphire_rapids",
+            "haswell_desktop",
+        ] {
+            let machine = Machine::named(key).unwrap();
+            let charge = |machine: &Machine, price| machine.model.prices.charge(price) as f64 / 1e3;
+            let target = |machine: &Machine| {
+                charge(machine, Price::InterruptEntry) + charge(machine, Price::InterruptExit)
+            };
+            let round = |machine: &Machine, way| {
+                charge(machine, way) + charge(machine, Price::InterruptEntry)
+            };
+            assert!((70.0..=470.0).contains(&target(&machine)), "{key}");
+            let ways = [Price::InterruptDeliver, Price::InterruptDeliverRemote];
+            for way in ways.into_iter().filter(|&way| machine.model.prices.get(way).is_some()) {
+                let measured = if key == "haswell_desktop" { 435.79 } else { 708.0 };
+                assert!((round(&machine, way) - measured).abs() < 0.1, "{key} {way:?}");
+                let quality =
+                    machine.values.iter().find(|of| of.key() == way.key()).unwrap().quality();
+                let factor = ranges.factor(quality);
+                for one in plausible(&machine, &ranges, &[], 12, 1).unwrap() {
+                    assert!((70.0..=470.0).contains(&target(&one.machine)), "{key}");
+                    let sum = round(&one.machine, way);
+                    assert!(
+                        (measured / factor - 1.0..measured * factor + 1.0).contains(&sum),
+                        "{key} {sum}"
+                    );
                 }
             }
         }

@@ -14,7 +14,10 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
     let Answer { machines, best, tied, pair: [leader, second], gain, .. } = answer;
     let first = if leader == second {
         let range = format!("{} to {}", number(gain.low), number(gain.high));
-        format!("{} on 80 % of {machines} plausible machines of this kind: {range}.", answer.metric)
+        format!(
+            "{} on at least 80 % of {machines} plausible machines of this kind: {range}.",
+            answer.metric
+        )
     } else if tied == machines {
         let names = [leader, second].map(|&strategy| &strategies[strategy]);
         let [one, other] = names;
@@ -27,7 +30,7 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
         };
         format!(
             "{} is best on {} % of {machines} plausible machines of this kind{same}, {} to {} as good \
-             as {} on 80 % of them.",
+             as {} on at least 80 % of them.",
             strategies[*leader],
             share(best[*leader]),
             times(gain.low),
@@ -68,7 +71,10 @@ pub fn reasons(answer: &Answer) -> Vec<String> {
         let name = key(&one.number.name);
         lines.push(format!("Another is best at an end of the range of {name}{unpriced}."));
     }
-    let command = measurement(answer).map(|price| format!("`lookaside calibrate --only {price}`"));
+    let command = measured(answer).map(|one| {
+        let what = use_of(one, answer);
+        format!("`lookaside calibrate --only {}`: {what}", key(&one.number.name))
+    });
     match (unmeasured(answer).map(|one| key(&one.number.name)), command) {
         (None, Some(command)) => {
             lines.push(format!("What settles it most: on such a machine, {command}."));
@@ -85,22 +91,57 @@ pub fn reasons(answer: &Answer) -> Vec<String> {
     lines
 }
 
-/// What the machine has no price for, and how that is charged; none where it has all.
+/// What the machine has no price for, how that is charged, and which ranges nothing published bounds; none where it has all
+/// and assumes none.
 #[must_use]
 pub fn unpriced(answer: &Answer, machine: &str) -> Option<String> {
-    let names: Vec<&str> = answer.unpriced.iter().map(|name| key(name)).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "{machine} has no price for {}: charged as nothing with the file's numbers, and as a \
-             range from the literature here.",
-            names.join(", ")
-        )
-    })
+    let list = |names: &[&String]| -> String {
+        names.iter().map(|name| key(name)).collect::<Vec<_>>().join(", ")
+    };
+    let (assumed, read): (Vec<_>, Vec<_>) =
+        answer.unpriced.iter().partition(|name| answer.assumed.contains(name));
+    let own: Vec<_> =
+        answer.assumed.iter().filter(|name| !answer.unpriced.contains(name)).collect();
+    let mut parts = Vec::new();
+    let charged = "charged as nothing with the file's numbers";
+    if !read.is_empty() {
+        parts.push(format!(
+            "{machine} has no price for {}: {charged}, and as a range from the literature here.",
+            list(&read)
+        ));
+    }
+    if !assumed.is_empty() {
+        let nor =
+            if read.is_empty() { format!("{machine} has no price for") } else { "Nor for".into() };
+        parts.push(format!(
+            "{nor} {}: {charged}, and as an assumed range here, which nothing published bounds.",
+            list(&assumed)
+        ));
+    }
+    if !own.is_empty() {
+        parts.push(format!(
+            "Its file assumes {}, each in a range that nothing published bounds.",
+            list(&own)
+        ));
+    }
+    (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 /// Whether the other strategy is better at one end of a number's range.
 fn flips(one: &Influence, answer: &Answer) -> bool {
-    answer.pair[0] != answer.pair[1] && (one.ends[0] - 1.0) * (one.ends[1] - 1.0) < 0.0
+    one.turns(answer.pair)
+}
+
+/// What to measure a number is good for.
+fn use_of(one: &Influence, answer: &Answer) -> String {
+    let of = if answer.pair[0] == answer.pair[1] { answer.metric } else { "the ratio" };
+    let percent = (100.0 * one.narrows).round();
+    let narrows = format!("the range of {of} would be {percent} % smaller");
+    match (flips(one, answer), percent >= 1.0) {
+        (true, true) => format!("it may turn the answer, and {narrows}"),
+        (true, false) => "it may turn the answer".to_owned(),
+        (false, _) => narrows,
+    }
 }
 
 /// Whether the answer is the same on every machine.
@@ -120,9 +161,13 @@ pub fn unmeasured(answer: &Answer) -> Option<&Influence> {
 /// The price to measure: of those that `lookaside calibrate --only` can, the one on which the answer turns most.
 #[must_use]
 pub fn measurement(answer: &Answer) -> Option<&str> {
+    measured(answer).map(|one| key(&one.number.name))
+}
+
+fn measured(answer: &Answer) -> Option<&Influence> {
     let mut measured = answer.influences.iter().filter(|one| is_measured(&one.number.name));
     let most = measured.clone().find(|one| flips(one, answer)).or(measured.next());
-    most.filter(|_| !is_settled(answer)).map(|one| key(&one.number.name))
+    most.filter(|_| !is_settled(answer))
 }
 
 fn influence(one: &Influence, answer: &Answer) -> String {
@@ -185,8 +230,9 @@ mod tests {
     fn answer(influences: &[(&str, [f64; 2])]) -> Answer {
         let influence = |&(key, ends): &(&str, [f64; 2])| {
             let (name, quality) = (format!("prices.{key}"), Quality::Proxy);
-            let number = Uncertain { name, quality, known: None, low: 1e3, high: 2e3 };
-            Influence { number, correlation: 0.5, ends }
+            let number =
+                Uncertain { name, quality, known: None, low: 1e3, high: 2e3, is_assumed: false };
+            Influence { number, correlation: 0.5, ends, narrows: 0.12 }
         };
         Answer {
             machines: 10,
@@ -195,12 +241,32 @@ mod tests {
             metric: "time",
             best: vec![9, 1],
             tied: 0,
+            lost: vec![[0.0; 2]; 2],
             pair: [0, 1],
             gain: Interval { low: 0.9, median: 1.5, high: 2.0 },
             influences: influences.iter().map(influence).collect(),
             unpriced: Vec::new(),
+            assumed: Vec::new(),
             readings: Vec::new(),
         }
+    }
+
+    #[test]
+    fn which_ranges_are_assumed_is_said() {
+        let names = |keys: &[&str]| keys.iter().map(|key| format!("prices.{key}")).collect();
+        let of = |unpriced: &[&str], assumed: &[&str]| {
+            let of = Answer { unpriced: names(unpriced), assumed: names(assumed), ..answer(&[]) };
+            super::unpriced(&of, "turin")
+        };
+        assert_eq!(of(&[], &[]), None);
+        let all = of(&["hit", "fence", "fabric_sync"], &["interrupt_exit", "fabric_sync"]).unwrap();
+        assert!(all.contains("no price for hit, fence: "), "{all}");
+        assert!(all.contains("Nor for fabric_sync: ") && all.contains("an assumed range"), "{all}");
+        assert!(all.contains("Its file assumes interrupt_exit"), "{all}");
+        let read = of(&["hit"], &[]).unwrap();
+        assert!(!read.contains("assumed") && read.contains("range from the literature"), "{read}");
+        let alone = of(&["fabric_sync"], &["fabric_sync"]).unwrap();
+        assert!(!alone.contains("literature"), "{alone}");
     }
 
     #[test]
@@ -209,7 +275,8 @@ mod tests {
         assert_eq!(measurement(&of), Some("flush_page"), "the other price never turns it");
         let all = reasons(&of).concat();
         assert!(all.contains(
-            "What settles it most: on such a machine, `lookaside calibrate --only flush_page`"
+            "What settles it most: on such a machine, `lookaside calibrate --only flush_page`: it may turn the answer, and \
+             the range of the ratio would be 12 % smaller."
         ));
         let of = answer(&[("walk", [1.1, 1.2]), ("fabric_sync", [0.9, 2.0])]);
         assert_eq!(unmeasured(&of).unwrap().number.name, "prices.fabric_sync");
@@ -218,7 +285,8 @@ mod tests {
             !all.contains("settles")
                 && all.contains("`lookaside calibrate` cannot measure fabric_sync")
         );
-        assert!(all.contains("this helps most: `lookaside calibrate --only walk`"), "{all}");
+        let helps = "this helps most: `lookaside calibrate --only walk`: the range of the ratio would be 12 % smaller.";
+        assert!(all.contains(helps), "{all}");
         let settled = Answer { best: vec![10, 0], ..answer(&[("flush_page", [1.1, 2.0])]) };
         assert_eq!((measurement(&settled), unmeasured(&settled)), (None, None));
     }

@@ -196,13 +196,12 @@ pub fn costs(machine: &Machine, typical: &Costs) -> Costs {
         },
         refill: known(Price::Walk).unwrap_or(typical.refill),
         // The lines of a request: the word that says that an IPI is pending and the request go there, the
-        // acknowledgement and that word come back.
+        // acknowledgement and that word come back. Nobody waits for the return from the handler.
         ipi: sum(
             &[
                 Price::InterruptSend,
                 Price::InterruptDeliver,
                 Price::InterruptEntry,
-                Price::InterruptExit,
                 line,
                 line,
                 line,

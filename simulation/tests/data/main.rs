@@ -161,6 +161,29 @@ fn a_machine_file_is_read() {
 }
 
 #[test]
+fn an_assumed_number_has_a_range_and_a_reason() {
+    let line = MACHINE.lines().find(|line| line.starts_with("line_socket")).expect("a price");
+    let read = |number: &str| {
+        let text = edited(MACHINE, line, &format!("interrupt_entry = {{ {number} }}"));
+        Machine::read(&Text::new("machines/good.toml", text))
+    };
+    let good = "value = 132, unit = \"ns\", assumed = { low = 50, high = 350 }, note = \"why\"";
+    let machine = read(good).expect("a good machine");
+    let entry = machine.values.iter().find(|value| value.key() == "interrupt_entry");
+    assert_eq!(entry.expect("a price").origin, Origin::Assumed { low: 50.0, high: 350.0 });
+    for (old, new, why) in [
+        (", note = \"why\"", "", "no `note` says why"),
+        ("low = 50", "low = 140", "is not between the ends"),
+        ("high = 350", "high = 350, middle = 1", "is no key of this table"),
+        ("note", "source = \"paper\", note", "are for numbers that are not"),
+        ("note", "part_of = [\"way\"], note", "is part of `way`, which is no price"),
+    ] {
+        let refused = read(&edited(good, old, new)).expect_err(why);
+        assert!(refused.0.contains(why), "{refused}");
+    }
+}
+
+#[test]
 fn files_of_results_are_read() {
     let files = files(MACHINE, RESULTS, WORKLOADS);
     assert_eq!(files.breaches(), [""; 0]);

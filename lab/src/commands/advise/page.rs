@@ -2,12 +2,12 @@
 
 use lookaside_replay::{
     BAND, OVERFULL,
-    advice::{Advice, FEW, MATTERS, Mechanism, TIE, Verdict},
+    advice::{Advice, MATTERS, Mechanism, TIE, Verdict},
     inputs::Inputs,
 };
 use lookaside_simulation::{
     data::Machine,
-    sensitivity::{Interval, words},
+    sensitivity::{FEW, Interval, words},
 };
 use lookaside_terminal::grid::{Grid, wrapped};
 use lookaside_traces::reconstruct::Flushes;
@@ -77,6 +77,7 @@ impl Page<'_> {
             interval(&leader.time, |time| part(leader.share(time))),
         );
         let next = format!("under {other}, the next, {}", interval(&second.time, time));
+        let loses = self.loses();
         let slight = format!("{} of the time of all CPUs", part(MATTERS));
         let all: Vec<String> = mechanisms.iter().map(|of| name(&of.strategy)).collect();
         match verdict {
@@ -100,12 +101,12 @@ impl Page<'_> {
                 best(plausible.pair[1]),
             ),
             Verdict::Take => format!(
-                "Take {one}, best on {} % of {count} plausible machines of this kind: {spends}; {next}.",
+                "Take {one}, best on {} % of {count} plausible machines of this kind: {spends}; {next}.{loses}",
                 best(plausible.pair[0]),
             ),
             Verdict::CannotTell => format!(
                 "It cannot be told whether {one} or {other} is better: they are best on {} and {} % of {count} plausible \
-                 machines of this kind, and the best two come to the same on {} %. Under {one} {spends}; {next}.",
+                 machines of this kind, and the best two come to the same on {} %. Under {one} {spends}; {next}.{loses}",
                 best(plausible.pair[0]),
                 best(plausible.pair[1]),
                 percent(plausible.tied),
@@ -113,9 +114,40 @@ impl Page<'_> {
         }
     }
 
+    /// What is lost if the first mechanism is taken and another is better; nothing where none is.
+    fn loses(&self) -> String {
+        let Advice { mechanisms, plausible, .. } = &self.advice;
+        let [leader, second] = plausible.pair.map(|place| &mechanisms[place]);
+        if leader.behind_on == 0 {
+            return String::new();
+        }
+        let [mean, most] = leader.lost.map(time);
+        let other = format!(
+            "{} loses {}, at most {}",
+            second.strategy,
+            time(second.lost[0]),
+            time(second.lost[1])
+        );
+        format!(
+            " On {} of {} another is better: taken everywhere, {} loses {mean} in the mean of all and at most {most}; {other}.",
+            leader.behind_on, plausible.machines, leader.strategy,
+        )
+    }
+
     pub(super) fn grid(&self) -> Grid {
         let Advice { mechanisms, plausible, .. } = &self.advice;
-        let header = ["mechanism", "ms/s", "from", "to", "of time", "best on", "IPIs/s", "file"];
+        let header = [
+            "mechanism",
+            "ms/s",
+            "from",
+            "to",
+            "of time",
+            "best on",
+            "loses",
+            "IPIs/s",
+            "broadcasts/s",
+            "file",
+        ];
         let mut grid = Grid::new(header, &[0]);
         for (i, of) in mechanisms.iter().enumerate() {
             let Interval { low, median, high } = of.time;
@@ -126,7 +158,9 @@ impl Page<'_> {
                 short(high),
                 part(of.share(median)),
                 format!("{} of {}", plausible.best[i], plausible.machines),
+                short(of.lost[0]),
                 short(of.interrupts.median),
+                short(of.broadcasts.median),
                 short(of.file_time()),
             ]);
         }
@@ -228,7 +262,7 @@ impl Page<'_> {
         };
         let about = format!(
             "{file} on {}, {} CPUs, seed {}: CPU time for each second of the program, its median on {} plausible machines, \
-             where 90 % of them are, and with the machine file's numbers alone.{tied}",
+             where at least 90 % of them are, and with the machine file's numbers alone.{tied}",
             machine.key, inputs.cpus, arguments.seed, plausible.machines,
         );
         let mut text = format!("{}\n{}\n", wrapped(&self.answer(), 0), wrapped(&about, 0));
@@ -252,7 +286,10 @@ impl Page<'_> {
                 "file_ms_per_second": of.file_time(),
                 "share": of.share(of.time.median),
                 "interrupts_per_second": interval(&of.interrupts),
+                "broadcasts_per_second": interval(&of.broadcasts),
                 "best_on": plausible.best[i],
+                "behind_on": of.behind_on,
+                "lost_ms_per_second": { "mean": of.lost[0], "most": of.lost[1] },
                 "refills_share": of.refills,
             })
         };
@@ -280,6 +317,7 @@ impl Page<'_> {
                 .filter(|_| !reasons.is_empty())
                 .map(|price| format!("lookaside calibrate --only {price}")),
             "unpriced": plausible.unpriced,
+            "assumed_prices": plausible.assumed,
             "reasons": reasons,
             "assumptions": self.limits(),
         });

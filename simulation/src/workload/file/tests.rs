@@ -297,7 +297,8 @@ fn a_cpu_that_sleeps_has_to_be_interrupted() {
     let prices = &Machine::named("skylake_sp").unwrap().model.prices;
     let price = |price| prices.get(price).unwrap() as f64 / NS as f64;
     // Two interrupts for each round, of which a CPU that has not gone to sleep yet needs none.
-    let two = 2.0 * (price(Price::InterruptSend) + price(Price::InterruptDeliver));
+    let way = price(Price::InterruptSend) + price(Price::InterruptDeliver);
+    let two = 2.0 * (way + price(Price::InterruptEntry) + price(Price::InterruptExit));
     let more = time(true) - time(false);
     assert!((0.9 * two..1.1 * two).contains(&more), "{more} {two}");
 }
