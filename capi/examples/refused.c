@@ -132,12 +132,12 @@ int main(void) {
         shim_fail("the counters do not count");
 
     /* Pins. */
-    EXPECT(LOOKASIDE_ENOTPINNED, lookaside_unpin(&space));
-    int tag = lookaside_pin(&space);
+    EXPECT(LOOKASIDE_ENOTPINNED, lookaside_pin(&space, false));
+    int tag = lookaside_pin(&space, true);
     if (tag != LOOKASIDE_TAG(lookaside_switch(&space)))
         shim_fail("the tag that is pinned is not the one that is loaded");
     EXPECT(LOOKASIDE_EPINNED, lookaside_space_release(&space));
-    EXPECT(0, lookaside_unpin(&space));
+    EXPECT(0, lookaside_pin(&space, false));
 
     /* Batches: a copy of one that is in use. */
     static struct lookaside_batch batch, other;

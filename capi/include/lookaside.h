@@ -396,9 +396,9 @@ int lookaside_handle_ipi(void);
 bool lookaside_nmi_uaccess_okay(struct lookaside_space *space);
 
 /* Pins the tag of a space for a device that translates by it (SVA), and returns the ASID: with LOOKASIDE_ASID_PAIRS that
- * of user mode, the odd one. Pins are counted. AArch64 and RISC-V. IRQs off. (Linux: arm64_mm_context_get, _put.) */
-LOOKASIDE_MUST_CHECK int lookaside_pin(struct lookaside_space *space);
-LOOKASIDE_MUST_CHECK int lookaside_unpin(struct lookaside_space *space);
+ * of user mode, the odd one. With `pinned` false it takes one pin back, once no device uses the tag any more, and returns 0.
+ * Pins are counted. AArch64 and RISC-V. IRQs off. (Linux: arm64_mm_context_get, _put.) */
+LOOKASIDE_MUST_CHECK int lookaside_pin(struct lookaside_space *space, bool pinned);
 
 enum lookaside_counter {
     LOOKASIDE_COUNT_NO_CPU = 0,    /* flushes for which no CPU had to act at once */

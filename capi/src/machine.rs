@@ -426,25 +426,15 @@ impl<I: Instance> Machine<I> {
     /// # Safety
     ///
     /// That of [`Machine`].
-    pub unsafe fn pin(&'static self, space: *mut Space<I>) -> c_int {
+    pub unsafe fn pin(&'static self, space: *mut Space<I>, pinned: bool) -> c_int {
         number(self.this_cpu().and_then(|this_cpu| {
             // SAFETY: the caller promises it.
             let space = unsafe { Space::at(space)? };
+            if !pinned {
+                return Ok(I::Tags::unpin(&this_cpu, space).map(|()| 0)?);
+            }
             let tag = I::Tags::pin(&this_cpu, space)?;
             Ok(I::user_asid(self.tlb.platform().mmu(), tag).into())
-        }))
-    }
-
-    /// `lookaside_unpin`.
-    ///
-    /// # Safety
-    ///
-    /// That of [`Machine`].
-    pub unsafe fn unpin(&'static self, space: *mut Space<I>) -> c_int {
-        number(self.this_cpu().and_then(|this_cpu| {
-            // SAFETY: the caller promises it.
-            let space = unsafe { Space::at(space)? };
-            Ok(I::Tags::unpin(&this_cpu, space).map(|()| 0)?)
         }))
     }
 }

@@ -114,8 +114,7 @@ exports! {
     lookaside_map(space: SpaceAt, start: u64, bytes: u64, shift: u32, event: u32) -> c_int, or NOT_READY, is map;
     lookaside_handle_ipi() -> c_int, or NOT_READY, is handle_ipi;
     lookaside_nmi_uaccess_okay(space: SpaceAt) -> bool, or false, is nmi_uaccess_okay;
-    lookaside_pin(space: SpaceAt) -> c_int, or NOT_READY, is pin;
-    lookaside_unpin(space: SpaceAt) -> c_int, or NOT_READY, is unpin;
+    lookaside_pin(space: SpaceAt, pinned: bool) -> c_int, or NOT_READY, is pin;
 }
 
 /// Functions that are called most often, of a space. One that is in use was made by the machine: so nothing asks whether that
