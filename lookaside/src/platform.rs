@@ -128,7 +128,7 @@ pub unsafe trait Platform {
 
     /// Lets time pass in a loop that waits for another CPU: [`core::hint::spin_loop`], unless a hypervisor can do better.
     /// It handles no IPI: the library does that where it may, and this is called in the middle of switches too. Called with
-    /// interrupts on, and preemptible, by [`crate::PendingFlush::wait`].
+    /// interrupts on, and preemptible, by [`crate::flush::PendingFlush::wait`].
     #[inline]
     fn relax(&self) {
         core::hint::spin_loop();

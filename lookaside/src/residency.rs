@@ -104,20 +104,20 @@ impl<'a, W: Word> Residents<'a, W> {
         word.is_some_and(|word| word.load(Ordering::SeqCst) & u64::from(bit.mask) != 0)
     }
 
-    /// Whether every CPU but this one is absent.
+    /// Whether every CPU but the one that has this Present bit is absent.
     #[inline]
-    pub(crate) fn none_but(&self, me: CpuId) -> bool {
+    pub(crate) fn none_but(&self, me: PresentBit) -> bool {
         let not_absent = |word: &W| word.load(Ordering::SeqCst) >> CPUS_PER_WORD; // As O-SCAN.
-        let own = 1_u64.checked_shl(me.0).unwrap_or(0);
-        let (mine, place) = place(me);
+        let (mine, own) = (me.word as usize, u64::from(me.mask));
         let is_free = |index: usize, word: &W| {
             let others = not_absent(word);
-            others == 0 || index == mine && others == 1 << place
+            others == 0 || index == mine && others == own
         };
         match self.words {
-            // Most machines; without a loop.
+            // Most machines; without a loop. The bit of a CPU that the space has room for is in a word that there is.
             [only] => not_absent(only) & !own == 0,
             [first, second] => {
+                let own = own << (CPUS_PER_WORD * (me.word & 1));
                 (not_absent(first) | not_absent(second) << CPUS_PER_WORD) & !own == 0
             }
             words if words.len() < BLOCK => {
@@ -129,16 +129,6 @@ impl<'a, W: Word> Residents<'a, W> {
                 let own = after.first().is_none_or(|own| is_free(mine, own));
                 own && all_absent(before) && all_absent(others)
             }
-        }
-    }
-
-    /// As [`Self::none_but`], of the CPU that has this Present bit too.
-    #[inline]
-    pub(crate) fn none_but_owner(&self, me: CpuId, bit: PresentBit) -> bool {
-        match self.words {
-            // Most machines: the bit is in the only word. As O-SCAN.
-            [only] => only.load(Ordering::SeqCst) >> CPUS_PER_WORD & !u64::from(bit.mask) == 0,
-            _ => self.none_but(me),
         }
     }
 
@@ -257,6 +247,9 @@ pub(crate) struct PresentBit {
 }
 
 impl PresentBit {
+    /// That of no CPU.
+    pub(crate) const NONE: Self = Self { word: u32::MAX, mask: 0 };
+
     pub(crate) const fn of(cpu: CpuId) -> Self {
         let (word, place) = place(cpu);
         Self { word: word as u32, mask: 1 << place }
@@ -339,14 +332,14 @@ mod tests {
     fn a_cpu_at_the_same_place_of_another_word_is_another_cpu() {
         let words = [const { AtomicU64::ZERO }; 3];
         let residents = Residents::new(&words, 70).unwrap();
-        assert!(residents.none_but(CpuId(3)));
+        assert!(residents.none_but(PresentBit::of(CpuId(3))));
         residents.mark_present(CpuId(3));
-        assert!(residents.none_but(CpuId(3)));
+        assert!(residents.none_but(PresentBit::of(CpuId(3))));
         for other in [35, 67] {
-            assert!(!residents.none_but(CpuId(other)), "{other}");
+            assert!(!residents.none_but(PresentBit::of(CpuId(other))), "{other}");
         }
         residents.mark_present(CpuId(35));
-        assert!(!residents.none_but(CpuId(3)));
+        assert!(!residents.none_but(PresentBit::of(CpuId(3))));
     }
 
     #[test]
@@ -357,17 +350,16 @@ mod tests {
             let cpus = |index: usize| index as u32 * CPUS_PER_WORD + 5;
             for index in 0..count {
                 residents.mark_present(CpuId(cpus(index)));
-                for me in (0..count).map(cpus).chain([cpus(index) + 1, u32::MAX]) {
+                for me in (0..count).map(cpus).chain([cpus(index) + 1]) {
                     let alone = me == cpus(index);
-                    assert_eq!(residents.none_but(CpuId(me)), alone, "{index} {me}");
-                    if me != u32::MAX {
-                        let (me, bit) = (CpuId(me), PresentBit::of(CpuId(me)));
-                        assert_eq!(residents.none_but_owner(me, bit), alone, "{index} {me}");
-                    }
+                    let bit = PresentBit::of(CpuId(me));
+                    assert_eq!(residents.none_but(bit), alone, "{index} {me}");
                 }
+                assert!(!residents.none_but(PresentBit::NONE), "{index}");
                 residents.clear();
             }
-            assert!(residents.none_but(CpuId(u32::MAX)) && residents.none_but(CpuId(0)));
+            let none_but = |bit| residents.none_but(bit);
+            assert!(none_but(PresentBit::NONE) && none_but(PresentBit::of(CpuId(0))));
         }
     }
 }

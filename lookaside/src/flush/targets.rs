@@ -30,7 +30,7 @@ use crate::{
     ids::{CpuId, Targets},
     platform::Platform,
     request::{FlushScope, MissedFlush},
-    residency::Word32,
+    residency::{PresentBit, Word32},
     space::AddressSpace,
     tlb::{CurrentCpu, RootState, Tags},
 };
@@ -48,14 +48,9 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         runs_here: bool,
         tables: bool,
     ) -> bool {
-        let residents = space.residents();
-        let alone = if runs_here {
-            residents.none_but_owner(self.id(), self.cpu.present_bit)
-        } else {
-            residents.none_but(CpuId(u32::MAX))
-        };
+        let me = if runs_here { self.cpu.present_bit } else { PresentBit::NONE };
         // In this order: the space is marked stale before a CPU becomes absent.
-        alone
+        space.residents().none_but(me)
             && !(self.stale_entries_do_harm(tables)
                 && (space.absent_may_hold_entries() || self.walks_under_older_tags(space, tables)))
             && !(self.mmu().properties().broadcasts && T::is_pinned(space))
@@ -65,7 +60,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[inline]
     pub(super) fn is_still_alone(&self, space: &AddressSpace<P>) -> bool {
         self.mmu().properties().sharing == Sharing::Private
-            || space.residents().none_but_owner(self.id(), self.cpu.present_bit)
+            || space.residents().none_but(self.cpu.present_bit)
     }
 
     /// Whether entries do harm that a CPU holds which does not run the space.

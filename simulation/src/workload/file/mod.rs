@@ -113,8 +113,8 @@ impl Workload {
     ///
     /// The first thing that is wrong in it, with its line.
     pub fn new(program: Program) -> Result<Self, Refused> {
-        for parameter in program.parameters.iter().filter(|one| expression::is_own_name(&one.name))
-        {
+        let mut parameters = program.parameters.iter();
+        if let Some(parameter) = parameters.find(|one| expression::is_own_name(&one.name)) {
             let (file, line, name) = (&program.file, parameter.line, &parameter.name);
             let why = "is a name of the language itself; call the parameter something else";
             return Err(Refused(format!("{file}:{line}: `{name}` {why}")));
