@@ -161,7 +161,7 @@ fn gain(first: f64, second: f64, better: Better) -> f64 {
 
 /// A correlation below this many standard errors of one between unrelated numbers is none.
 const ERRORS: f64 = 2.5;
-/// So few machines never show what an answer turns on: of seven, [`ERRORS`] standard errors are more than a correlation can
+/// So few machines never show what an answer turns on: of seven, `ERRORS` standard errors are more than a correlation can
 /// be.
 pub const FEW: usize = 7;
 /// A number is named if it may turn the answer, or if to know it would make the answer's range smaller by this part at least.
