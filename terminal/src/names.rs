@@ -2,13 +2,23 @@
 
 use crate::Refused;
 
-/// A refusal of a name that does not exist, with the nearest that does.
+/// What `lookaside list` has all names of.
+const LISTED: [&str; 4] = ["machine", "workload", "strategy", "result"];
+
+/// A refusal of a name that does not exist, with the nearest that does, or else where all are.
 #[must_use]
 pub fn unknown<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Refused {
-    Refused(match nearest(name, known) {
-        Some(nearest) => format!("there is no {kind} `{name}`; did you mean `{nearest}`?"),
-        None => format!("there is no {kind} `{name}`; `lookaside list` has all of them"),
-    })
+    let known: Vec<&str> = known.collect();
+    let help = match nearest(name, known.iter().copied()) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None if LISTED.contains(&kind) => "`lookaside list` has all of them".to_owned(),
+        None if kind.ends_with("scenario") => {
+            "`lookaside explore` lists the scenarios, by protocol".to_owned()
+        }
+        None if known.is_empty() => "there is none at all".to_owned(),
+        None => format!("there are `{}`", known.join("`, `")),
+    };
+    Refused(format!("there is no {kind} `{name}`; {help}"))
 }
 
 /// The known name that is most like `name`, if any is like it at all.
@@ -43,6 +53,10 @@ mod tests {
         let refused = unknown("strategy", "lokaside", known.into_iter());
         assert_eq!(refused.0, "there is no strategy `lokaside`; did you mean `lookaside`?");
         assert!(unknown("strategy", "zzz", known.into_iter()).0.contains("lookaside list"));
+        assert_eq!(
+            unknown("option", "zzz", known.into_iter()).0,
+            "there is no option `zzz`; there are `lookaside`, `shared-counter`"
+        );
         assert_eq!(repeated(&["a", "b", "a"]), Some("a"));
         assert_eq!(repeated(&["a", "b"]), None);
         assert_eq!(nearest("", known.into_iter().chain(["robust"])), None);

@@ -345,16 +345,16 @@ impl Reason {
     pub const ALL: [Self; 6] =
         [Self::Switch, Self::Remote, Self::Local, Self::LocalSpace, Self::Send, Self::WrongSpace];
 
-    /// What it is called.
+    /// What Linux prints for it (`TLB_FLUSH_REASON`).
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
-            Self::Switch => "switch",
-            Self::Remote => "asked by another CPU",
-            Self::Local => "local",
-            Self::LocalSpace => "local, by who changed",
-            Self::Send => "others may hold it",
-            Self::WrongSpace => "another space is loaded",
+            Self::Switch => "flush on task switch",
+            Self::Remote => "remote shootdown",
+            Self::Local => "local shootdown",
+            Self::LocalSpace => "local mm shootdown",
+            Self::Send => "remote ipi send",
+            Self::WrongSpace => "remote wrong cpu",
         }
     }
 

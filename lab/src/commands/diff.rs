@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use lookaside_replay::{
-    difference::{Difference, Per},
+    difference::{Change, Difference, Per},
     what_if::Scenario,
 };
 use lookaside_simulation::reproduce::Book;
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::{
     output::Format,
-    scene::{self, Options, Read},
+    scene::{self, Counted, Options, Read},
 };
 
 /// Arguments of `lookaside diff`.
@@ -81,7 +81,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let (Some(mut before), Some(mut after)) = (replayed.next(), replayed.next()) else {
         return Err(Refused("nothing was replayed".into()).into());
     };
+    let mut counted = Counted::ByModel;
     if second.is_some() && knobs.iter().all(Vec::is_empty) {
+        counted = Counted::ByKernel;
         // What the kernel counted is better than what the model would.
         for (side, scenarios) in [(&mut before, &sides[0]), (&mut after, &sides[1])] {
             side.counts = recorded(scenarios, side.runs.len()).unwrap_or_default();
@@ -95,7 +97,10 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     };
     let difference = Difference::between(&before, &after, per);
     let names = match second {
-        Some(second) => [name(first, &firsts), name(second, reads[1])],
+        Some(second) => [
+            scene::with_knobs(name(first, &firsts), &knobs[0]),
+            scene::with_knobs(name(second, reads[1]), &knobs[1]),
+        ],
         None => [scene::side_name(&knobs[0]), scene::side_name(&knobs[1])],
     };
     let names = [names[0].as_str(), names[1].as_str()];
@@ -110,11 +115,11 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
             });
             format!("{:#}\n", scene::to_json(&difference, names, &about))
         }
-        Format::Csv => scene::tables(&difference, names, Grid::to_csv),
+        Format::Csv => scene::tables(&difference, names, counted, Grid::to_csv),
         form => {
             let form = if form == Format::Markdown { Grid::to_markdown } else { Grid::to_text };
             let mut text = format!("{}\n\n", wrapped(&sentence(&difference, names), 0));
-            text += &scene::tables(&difference, names, form);
+            text += &scene::tables(&difference, names, counted, form);
             text += &format!(
                 "\nCosts are those of `{}`. `~` is no change beyond the spread of the replays, of which each side has {}.\n",
                 machine.key,
@@ -182,16 +187,20 @@ fn sentence(of: &Difference, [before, after]: [&str; 2]) -> String {
     if !of.known.differs() && !of.share.differs() {
         return format!("{start}: no change beyond the spread.");
     }
-    let most = of.initiators.iter().find(|change| change.differs());
-    let most = most.map_or(String::new(), |change| {
-        let [process, operation] =
-            [0, 1].map(|place| change.what.get(place).map_or("", String::as_str));
+    let more = |change: &Change| {
         let ms = lookaside_terminal::grid::number(change.more().abs() / 1e9);
         let word = if change.more() < 0.0 { "less" } else { "more" };
-        let per = if of.per == Per::Run { "" } else { " a second" };
-        format!(" Most of that is `{operation}` of `{process}`: {ms} ms {word}{per}.")
+        let per = if of.per == Per::Run { "a recording" } else { "a second" };
+        format!("{ms} ms {word} {per}")
+    };
+    let largest = scene::largest(of).map_or(String::new(), |change| {
+        let [process, operation] =
+            [0, 1].map(|place| change.what.get(place).map_or("", String::as_str));
+        format!(" The largest change that way is `{operation}` of `{process}`: {}.", more(change))
     });
-    format!("{start}.{most}")
+    let is_other_way = (of.share.more() < 0.0) != (of.known.more() < 0.0);
+    let length = if is_other_way { ", as the recordings differ in length" } else { "" };
+    format!("{start}, {} in all{length}.{largest}", more(&of.known))
 }
 
 #[cfg(test)]

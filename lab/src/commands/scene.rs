@@ -117,8 +117,22 @@ pub(super) fn knobs(texts: &[String]) -> Result<Vec<Knob>, Refused> {
     texts.iter().map(|text| text.parse()).collect()
 }
 
+/// Of what the counts of a comparison are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// What the kernels counted that were recorded.
+    ByKernel,
+    /// What the replays did, in the kernel's terms.
+    ByModel,
+}
+
 /// The tables of a comparison.
-pub(super) fn tables(of: &Difference, sides: [&str; 2], form: fn(&Grid) -> String) -> String {
+pub(super) fn tables(
+    of: &Difference,
+    sides: [&str; 2],
+    counted: Counted,
+    form: fn(&Grid) -> String,
+) -> String {
     let per = match of.per {
         Per::Run => "per recording",
         Per::Second => "per second",
@@ -132,7 +146,11 @@ pub(super) fn tables(of: &Difference, sides: [&str; 2], form: fn(&Grid) -> Strin
         causes.chain([&of.known]).chain(of.causes.iter().filter(|cause| cause.what == ["refills"]));
     text += &form(&grid(["cause"], rows, sides, &ms));
     if !of.reasons.is_empty() {
-        text += &format!("\nas the kernel counts, {per}\n\n");
+        let by = match counted {
+            Counted::ByKernel => "kernel counted",
+            Counted::ByModel => "model counts",
+        };
+        text += &format!("\nas the {by}, {per}\n\n");
         text += &form(&grid(["count"], of.reasons.iter(), sides, &number));
     }
     text += &format!("\nwhere it changed most, in ms of all CPUs, {per}, refills not included\n\n");
@@ -199,6 +217,22 @@ pub(super) fn side_name(knobs: &[Knob]) -> String {
         [] => "as recorded".to_owned(),
         knobs => knobs.iter().map(Knob::to_string).collect::<Vec<_>>().join(" "),
     }
+}
+
+/// The name of a side that has settings of its own.
+pub(super) fn with_knobs(name: String, knobs: &[Knob]) -> String {
+    match knobs {
+        [] => name,
+        knobs => format!("{name}, {}", side_name(knobs)),
+    }
+}
+
+/// The change of what is known that is largest, of those that go its way: beside a decrease an increase explains nothing.
+pub(super) fn largest(of: &Difference) -> Option<&Change> {
+    let is_less = of.known.more() < 0.0;
+    let mut same =
+        of.initiators.iter().filter(|one| one.differs() && (one.more() < 0.0) == is_less);
+    same.next()
 }
 
 /// The paths of one side: several recordings of the same, separated by commas.

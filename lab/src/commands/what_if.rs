@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::{
     output::Format,
-    scene::{self, Options, Read},
+    scene::{self, Counted, Options, Read},
 };
 
 /// Arguments of `lookaside what-if`.
@@ -126,11 +126,11 @@ fn together(
             });
             format!("{:#}\n", scene::to_json(&difference, names, &about))
         }
-        Format::Csv => scene::tables(&difference, names, Grid::to_csv),
+        Format::Csv => scene::tables(&difference, names, Counted::ByModel, Grid::to_csv),
         form => {
             let form = if form == Format::Markdown { Grid::to_markdown } else { Grid::to_text };
             let mut text = format!("{}\n\n", wrapped(&sentence, 0));
-            text += &scene::tables(&difference, names, form);
+            text += &scene::tables(&difference, names, Counted::ByModel, form);
             if let Some(answer) = &plausible {
                 text += &format!(
                     "\nhow sure this is\n\n{}",
@@ -164,20 +164,17 @@ fn answer(read: &Read, now: &Scenario, settings: &str, of: &Difference) -> Strin
     let spends = format!(
         "{place} spends {was} of the time of all CPUs on TLB flushes and switches; with {settings} it would be {is}"
     );
-    // Operations of the program that cost most now.
-    let by_cost = |change: &&lookaside_replay::difference::Change| change.before.median;
-    let costly = of.initiators.iter().max_by(|a, b| by_cost(a).total_cmp(&by_cost(b)));
-    let costly = costly.map_or(String::new(), |change| {
+    let largest = scene::largest(of).map_or(String::new(), |change| {
         let ms = |value: f64| number(value / 1e9);
         format!(
-            " `{}` of `{}` costs {} ms a second, and would cost {}.",
+            " Most changes what `{}` of `{}` costs: {} ms a second now, {} then.",
             change.what[1],
             change.what[0],
             ms(change.before.median),
             ms(change.after.median),
         )
     });
-    format!("{spends}.{costly}")
+    format!("{spends}.{largest}")
 }
 
 /// Refills before and after, as assumed: they are not known from a trace.

@@ -49,7 +49,7 @@ fn real_time_threads_find_what_the_kernel_found() {
     fails(
         "corpus/found/real-time.trace",
         &[
-            "flushes, reason 1, asked by another CPU",
+            "flushes, reason 1, remote shootdown",
             "requests to other CPUs",
             "requests: flushed",
             "requests: nothing to do",
@@ -96,8 +96,8 @@ fn programs_that_no_rule_was_found_with_are_judged() {
         fails(&format!("corpus/judged/{trace}.trace"), &[]);
     }
     let pool = [
-        "flushes, reason 4, others may hold it",
-        "flushes, reason 5, another space is loaded",
+        "flushes, reason 4, remote ipi send",
+        "flushes, reason 5, remote wrong cpu",
         "requests to other CPUs",
         "requests: another space was loaded",
     ];

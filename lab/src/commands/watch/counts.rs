@@ -251,9 +251,9 @@ mod tests {
         counts.note(&Seen::Lost(5), &names);
         let text = counts.text();
         for line in [
-            "lookaside_flushes_total{reason=\"local, by who changed\"} 2",
-            "lookaside_flushed_pages_total{reason=\"local, by who changed\"} 3",
-            "lookaside_full_flushes_total{reason=\"local, by who changed\"} 1",
+            "lookaside_flushes_total{reason=\"local mm shootdown\"} 2",
+            "lookaside_flushed_pages_total{reason=\"local mm shootdown\"} 3",
+            "lookaside_full_flushes_total{reason=\"local mm shootdown\"} 1",
             "lookaside_requests_total 1",
             "lookaside_lost_events_total 5",
             "lookaside_process_flushes_total{process=\"a \\\"b\\\\\"} 2",
