@@ -194,8 +194,12 @@ unsafe fn begin_flush<I: Instance>(
 impl<I: Instance> Machine<I> {
     /// `lookaside_flush_range` of a space that is in use: one page without a wait goes by the way of that, everything else
     /// out of line.
+    ///
+    /// # Safety
+    ///
+    /// `wait` is null, or as the header says.
     #[inline]
-    pub(crate) fn flush_range_of(
+    pub(crate) unsafe fn flush_range_of(
         &'static self,
         space: &'static AddressSpace<I::Platform>,
         (start, bytes, shift, kind): (u64, u64, u32, u32),
@@ -207,7 +211,7 @@ impl<I: Instance> Machine<I> {
         {
             return self.flush_one_page(space, page);
         }
-        // SAFETY: the caller of `flush_range` promises what the header says.
+        // SAFETY: the caller promises it.
         number(unsafe { self.flush_ranges(space, start, bytes, shift, kind, wait) })
     }
 

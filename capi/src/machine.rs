@@ -278,7 +278,8 @@ impl<I: Instance> Machine<I> {
     ) -> c_int {
         // SAFETY: the caller promises it, and to release the space after the wait.
         match unsafe { Space::at(space) } {
-            Ok(space) => self.flush_range_of(space, (start, bytes, shift, kind), wait),
+            // SAFETY: the caller promises it.
+            Ok(space) => unsafe { self.flush_range_of(space, (start, bytes, shift, kind), wait) },
             Err(_) => self.refuse_space(),
         }
     }

@@ -247,6 +247,8 @@ pub(crate) struct PresentBit {
 }
 
 impl PresentBit {
+    /// That of a CPU without a number. All zero, so that storage for CPUs is in `.bss`.
+    pub(crate) const UNSET: Self = Self { word: 0, mask: 0 };
     /// That of no CPU.
     pub(crate) const NONE: Self = Self { word: u32::MAX, mask: 0 };
 

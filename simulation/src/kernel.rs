@@ -144,7 +144,7 @@ impl<'a> Kernel<'a> {
             return;
         }
         let tables = change == Change::Free;
-        let batch = change == Change::Batch && pages > 1;
+        let batch = change == Change::Batch;
         let flush = Flush { tables, batch, ..Flush::pages(process.id, first, pages) };
         let stays = matches!(change, Change::Restrict | Change::Promote);
         self.change_and(process, first, pages, stays, &flush);

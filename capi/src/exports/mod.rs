@@ -133,7 +133,9 @@ macro_rules! exports_of_spaces {
                 Ok($space) => {
                     // SAFETY: a machine has made the space, and the caller has made it known to this CPU.
                     let $machine = unsafe { init::made() };
-                    $does
+                    // SAFETY: as `machine`: the caller keeps what the header says.
+                    #[allow(unused_unsafe, reason = "some of the methods are safe")]
+                    unsafe { $does }
                 }
                 Err(_) => refuse_space(),
             }

@@ -185,7 +185,7 @@ fn explore(arguments: &Arguments) -> Result<Outcome, Box<dyn core::error::Error>
     let mut outcome = check::run(&request, &|now| {
         bar.set_position(now.steps / 1_000_000);
         bar.set_message(format!(
-            "round {}: {} of {} scenarios exhausted, {} broken",
+            "round {}: {} of {} scenarios explored in full, {} broken",
             now.round, now.exhausted, now.scenarios, now.stale
         ));
     });

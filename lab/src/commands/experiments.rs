@@ -55,7 +55,7 @@ fn to_json(all: &[Prediction]) -> String {
             "published": one.published.value,
             "predicted": one.value(),
             "samples": one.samples,
-            "control": one.published.control,
+            "control": !one.could_fail(),
             "direction": one.direction(),
         })
     });

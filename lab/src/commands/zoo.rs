@@ -107,9 +107,13 @@ fn tell(protocol: &Protocol, judgement: &Judgement) -> super::Result<()> {
     if let Some(schedule) = &judgement.schedule {
         shown(protocol, &schedule.parse()?)?;
     } else {
-        let extent =
-            if judgement.complete { "everything explored" } else { "not explored to the end" };
-        say!("clean: {extent}; {} schedules, {} steps\n", judgement.schedules, judgement.steps)?;
+        let extent = if judgement.complete {
+            "everything explored"
+        } else {
+            "not finished: no rule was broken so far"
+        };
+        let clean = if judgement.complete { "clean: " } else { "" };
+        say!("{clean}{extent}; {} schedules, {} steps\n", judgement.schedules, judgement.steps)?;
     }
     match judgement.fixed_clean {
         Some(true) => say!("repaired: clean, everything explored\n")?,

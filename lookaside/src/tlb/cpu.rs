@@ -49,7 +49,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
             tag: P::Word::ZERO,
             errata: P::Word::ZERO,
             id: CpuId(0),
-            present_bit: PresentBit::of(CpuId(0)),
+            present_bit: PresentBit::UNSET,
             nmi_uaccess_disables: P::Word::ZERO,
             foreign_root: P::Word::ZERO,
             online: P::Word::ZERO,

@@ -74,6 +74,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         let cpus = &*cpus;
         let (id, errata) = (TlbId::next().ok_or(Error::IdsExhausted)?, P::Word::ZERO);
         for cpu in cpus {
+            cpu.set_online(false); // An earlier `Tlb` may have had the storage.
             cpu.queue.go_down();
         }
         let latest_id = Aligned(P::Word::ZERO);

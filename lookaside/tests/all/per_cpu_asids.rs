@@ -487,6 +487,18 @@ fn storage_that_another_tlb_has_used_is_refused() {
 }
 
 #[test]
+fn a_cpu_of_an_earlier_tlb_is_not_online() {
+    let (mut cpus, fake) = ([Cpu::new()], || Fake::new(1, 12).without_broadcast());
+    {
+        let tlb = Tlb::new(fake(), PerCpuAsids::<6>::new(), &mut cpus).unwrap();
+        tlb.online(&(), &12).unwrap();
+        assert!(tlb.this_cpu_if_online(&()).is_some());
+    }
+    let tlb = Tlb::new(fake(), PerCpuAsids::<6>::new(), &mut cpus).unwrap();
+    assert!(tlb.this_cpu_if_online(&()).is_none());
+}
+
+#[test]
 fn bad_configurations_are_refused_with_the_reason() {
     let refusal =
         |fake| Tlb::new(fake, PerCpuAsids::<6>::new(), Vec::leak(vec![Cpu::new()])).map(drop);

@@ -110,7 +110,7 @@ fn summary(depth: Depth, report: &Report) -> String {
             &*format!("clean with at most {most} pre-emptions: all of these explored")
         }
         (true, Depth::Random(_)) => {
-            "no rule was broken, of which schedules at random prove nothing"
+            "no rule was broken in these schedules at random, which prove nothing of others"
         }
         (false, _) => "not finished: no rule was broken so far",
     };

@@ -183,13 +183,22 @@ impl Question<'_> {
         let better = best_of(first);
         let deciding = |strategy: usize, i: usize| outcomes[strategy][i][0].value;
         let (mut best, mut tied) = (vec![0; strategies.len()], 0);
+        // On how many each is the best or within a tie of it: two that come to the same everywhere are best nowhere.
+        let mut near_best = vec![0; strategies.len()];
         for i in 0..all.len() {
             let of = |strategy: usize| gain(deciding(strategy, i), 1.0, better);
             let mut order: Vec<usize> = (0..strategies.len()).collect();
             order.sort_by(|&a, &b| of(b).total_cmp(&of(a)));
             let [winner, next] = [order[0], order[order.len().min(2) - 1]];
             let is_tie = winner != next && of(winner) <= of(next) * (1.0 + self.tie);
-            if is_tie { tied += 1 } else { best[winner] += 1 }
+            if is_tie {
+                tied += 1
+            } else {
+                best[winner] += 1
+            }
+            for one in order {
+                near_best[one] += usize::from(of(winner) <= of(one) * (1.0 + self.tie));
+            }
         }
         let median = |strategy: usize| {
             let values = (0..all.len()).map(|i| gain(deciding(strategy, i), 1.0, better)).collect();
@@ -197,7 +206,7 @@ impl Question<'_> {
         };
         // The earlier of two that are the same.
         let order = |&a: &usize, &b: &usize| {
-            best[a].cmp(&best[b]).then(median(a).total_cmp(&median(b))).then(b.cmp(&a))
+            near_best[a].cmp(&near_best[b]).then(median(a).total_cmp(&median(b))).then(b.cmp(&a))
         };
         let lost: Vec<[f64; 2]> = (0..strategies.len())
             .map(|strategy| {
@@ -215,8 +224,9 @@ impl Question<'_> {
             .collect();
         let most = (0..strategies.len()).max_by(order).unwrap_or(0);
         let margin = self.near * all.len() as f64;
-        let nearly =
-            |&one: &usize| self.near > 0.0 && best[one] as f64 + margin >= best[most] as f64;
+        let nearly = |&one: &usize| {
+            self.near > 0.0 && near_best[one] as f64 + margin >= near_best[most] as f64
+        };
         let leader = (0..strategies.len())
             .filter(nearly)
             .min_by(|&a, &b| lost[a][0].total_cmp(&lost[b][0]).then(order(&b, &a)))

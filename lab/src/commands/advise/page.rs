@@ -106,7 +106,7 @@ impl Page<'_> {
             ),
             Verdict::CannotTell => format!(
                 "It cannot be told whether {one} or {other} is better: they are best on {} and {} % of {count} plausible \
-                 machines of this kind, and the best two come to the same on {} %. Under {one} {spends}; {next}.{loses}",
+                 machines of this kind, and on {} % the best two of all come to the same. Under {one} {spends}; {next}.{loses}",
                 best(plausible.pair[0]),
                 best(plausible.pair[1]),
                 percent(plausible.tied),

@@ -99,9 +99,15 @@ const fn is_full(flush: &Flush, limit: u64) -> bool {
     flush.everything || !flush.batch && flush.pages > limit
 }
 
-/// Removes pages, or the whole tag, on every CPU, and waits.
+/// Removes pages, or the whole tag, on every CPU, and waits. Pages of a batch are named one by one, as they were taken away.
 fn flush_broadcast(mmu: &Hardware, tag: Tag, flush: &Flush, limit: u64) {
-    if is_full(flush, limit) {
+    if flush.batch {
+        for page in flush.first..flush.first + flush.pages {
+            let Named { range, depth } = Named::of(&Flush { first: page, pages: 1, ..*flush });
+            mmu.begin_broadcast(NO_ERRATA, Invalidation::ranges(tag, &[range], depth));
+        }
+        mmu.complete_broadcast(NO_ERRATA);
+    } else if is_full(flush, limit) {
         mmu.flush(NO_ERRATA, Invalidation::Tag(tag), Scope::Broadcast);
     } else {
         let Named { range, depth } = Named::of(flush);

@@ -423,12 +423,13 @@ impl Thread {
     ) -> Result<(), String> {
         let [first, pages] = self.pages(state, pages)?;
         let batch = batch.map_or(Ok(1), |batch| self.number(state, batch))?.max(1);
+        let change = if batch > 1 { Change::Batch } else { Change::Unmap };
         let page = kernel.machine().path_or_none("page");
         let mut next = first;
         while next < first + pages {
             let count = batch.min(first + pages - next);
             kernel.path("page", count * page);
-            kernel.change(&self.process, next, count, Change::Batch);
+            kernel.change(&self.process, next, count, change);
             next += count;
         }
         self.forget_copies(state, [first, pages]);

@@ -1,8 +1,8 @@
 //! Flushes, on the CPU that requests them and on those that are interrupted.
 
 use lookaside::{
-    arch::x86_64::Instructions as _,
-    platform::{CpuId, Ordering, Targets, Word as _},
+    arch::{Errata, Invalidation, Mmu as _, Scope, x86_64::Instructions as _},
+    platform::{CpuId, Ordering, Platform as _, Targets, Word as _},
 };
 use lookaside_machine::timed::{self, x86::Insn};
 use lookaside_traces::{Pages, Reason};
@@ -28,6 +28,14 @@ impl Linux<'_> {
 
     /// Flushes pages of a space.
     pub(super) fn flush_space(&self, mm: &Mm<'_>, flush: &Flush) {
+        // The mask is in a cache line that others write: only a batch asks it here.
+        let is_put_off = || self.has(Patch::Batches) && mm.cpus.others(me()).next().is_some();
+        if flush.batch && !is_put_off() {
+            for page in flush.first..flush.first + flush.pages {
+                self.flush_space(mm, &Flush { first: page, pages: 1, batch: false, ..*flush });
+            }
+            return;
+        }
         let count = |change: u64| {
             if self.has(Patch::Counted) {
                 let _ = mm.pending.0.fetch_add(change, Ordering::Relaxed);
@@ -39,7 +47,10 @@ impl Linux<'_> {
             if has_generations { mm.generation.fetch_add(1, Ordering::SeqCst) + 1 } else { 0 };
         timed::reached();
         let request = Request::new(flush, generation, self.ceiling());
-        if let Some(tag) = self.tag_on_all(mm) {
+        if flush.batch && self.has(Patch::Broadcast) {
+            // Whatever tag the space has.
+            self.platform.mmu().flush(Errata::NONE, Invalidation::All, Scope::Broadcast);
+        } else if let Some(tag) = self.tag_on_all(mm) {
             self.flush_by_broadcast(mm, tag, flush, &request);
         } else {
             self.flush_by_interrupts(mm, &request, flush.tables);

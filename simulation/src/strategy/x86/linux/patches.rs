@@ -7,6 +7,9 @@ pub(super) enum Patch {
     /// More than 33 pages are flushed as everything. D. Hansen, "x86/mm: Set TLB flush tunable to sane value (33)",
     /// 2014. Without it each page is flushed by an instruction of its own, however many there are.
     Ceiling,
+    /// Pages that reclaim takes away one by one are flushed together: everything on each CPU that ran the space, if there
+    /// is another. M. Gorman, "mm: send one IPI per CPU to TLB flush all entries after unmapping pages", 2015.
+    Batches,
     /// A space has a generation that each flush raises, and a CPU knows which one it has reached: it flushes everything
     /// if it missed more than the request, and nothing if it has reached the request. A. Lutomirski, "x86/mm: Track the
     /// TLB's tlb_gen and update the flushing algorithm", 2017. A kernel without it flushes whenever it is requested.
@@ -85,7 +88,7 @@ impl Patches {
     /// 2014, while the limit of ranged flushes was looked for.
     pub(super) const PAGE_BY_PAGE: Self = Self::NONE;
     /// July 2017, at commit a4eb8b993554.
-    pub(super) const CR3_FLUSH: Self = Self::PAGE_BY_PAGE.and(&[Patch::Ceiling]);
+    pub(super) const CR3_FLUSH: Self = Self::PAGE_BY_PAGE.and(&[Patch::Ceiling, Patch::Batches]);
     /// "PCID and improved laziness", version 5, July 2017.
     pub(super) const PCID_2017: Self =
         Self::CR3_FLUSH.and(&[Patch::Generations, Patch::Pcids, Patch::IdleLeaves]);
@@ -133,7 +136,8 @@ mod tests {
         differ_in(Patches::PCID_2017_OFF, Patches::PCID_2017, &[Patch::Pcids]);
         let pcids = [Patch::Generations, Patch::Pcids, Patch::IdleLeaves];
         differ_in(Patches::CR3_FLUSH, Patches::PCID_2017, &pcids);
-        differ_in(Patches::PAGE_BY_PAGE, Patches::CR3_FLUSH, &[Patch::Ceiling]);
+        let first = [Patch::Ceiling, Patch::Batches];
+        differ_in(Patches::PAGE_BY_PAGE, Patches::CR3_FLUSH, &first);
     }
 
     #[test]
