@@ -226,13 +226,21 @@ fn a_recorder_that_is_killed_leaves_nothing_on() {
 }
 
 #[test]
+fn without_a_subject_nothing_is_recorded() {
+    let folder = TempDir::new().expect("a folder");
+    let output = output(folder.path(), &["-o", "nothing.trace"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("--system"), "{}", errors(&output));
+}
+
+#[test]
 fn a_recorder_that_is_interrupted_writes_what_there_is() {
     let Some(instances) = instances() else { return };
     let folder = TempDir::new().expect("a folder");
     for (signal, words, code) in [
         (Signal::TERM, &["-o", "t.trace", "--", "sleep", "6000"][..], 128 + 15),
         (Signal::HUP, &["-o", "h.trace", "--seconds", "6000"], 128 + 1),
-        (Signal::INT, &["-o", "i.trace"], 0),
+        (Signal::INT, &["--system", "-o", "i.trace"], 0),
     ] {
         let mut child = under_way(&instances, folder.path(), words);
         send(&child, signal);

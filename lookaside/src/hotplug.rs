@@ -84,10 +84,13 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
 
     /// A CPU goes down: no flush waits for it from here on.
     fn go_down(&self, cpu: CpuId) {
+        let storage = self.cpus.get(cpu.index());
+        if let Some(storage) = storage {
+            storage.set_online(false);
+        }
         self.up.remove(cpu);
-        if let Some(cpu) = self.cpus.get(cpu.index()) {
-            cpu.set_online(false);
-            cpu.queue.go_down();
+        if let Some(storage) = storage {
+            storage.queue.go_down();
         }
     }
 }

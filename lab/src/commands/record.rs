@@ -43,7 +43,7 @@ pub(crate) enum Command {
   lookaside record --cgroup system.slice/nginx.service --duration 10
   lookaside record --pid 4711 --duration 10 --user-stacks  with the functions that unmap
   lookaside record --system --duration 10             everything")]
-#[command(group = clap::ArgGroup::new("subject").required(true).args(["command", "pid", "cgroup", "system"]).multiple(true))]
+#[command(group = clap::ArgGroup::new("subject").required(true).args(["command", "pid", "cgroup", "system", "duration"]).multiple(true))]
 pub(crate) struct Arguments {
     /// The file to write. Default: the name of the command, or `system`, with `.trace`.
     #[arg(short, long, value_name = "FILE")]
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     /// process in it.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["command", "system"])]
     cgroup: Option<PathBuf>,
-    /// Record the whole system, for `--duration` or until Ctrl-C.
+    /// Record the whole system, until Ctrl-C. So does a recording with nothing but a `--duration`, for so long.
     #[arg(long, conflicts_with = "command")]
     system: bool,
     /// Record for this many seconds. Without it until the recorded processes end, or until Ctrl-C.

@@ -109,13 +109,14 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
 
     /// Records whether the CPU is online. For the CPU itself, and for another one if it has stopped.
     pub(crate) fn set_online(&self, online: bool) {
-        self.online.set(u64::from(online));
+        // Relaxed: who clears that of a CPU which has stopped removes the CPU from the map afterwards, and it comes up later.
+        self.online.store(u64::from(online), Ordering::Relaxed);
     }
 
     /// Whether the calling CPU, which is this one, is online.
     #[inline]
     pub(crate) fn is_online(&self) -> bool {
-        self.online.get() != 0
+        self.online.load(Ordering::Relaxed) != 0 // Relaxed: as `set_online`.
     }
 
     /// Whether a foreign root is loaded.
