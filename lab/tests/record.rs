@@ -240,7 +240,7 @@ fn a_recorder_that_is_interrupted_writes_what_there_is() {
     for (signal, words, code) in [
         (Signal::TERM, &["-o", "t.trace", "--", "sleep", "6000"][..], 128 + 15),
         (Signal::HUP, &["-o", "h.trace", "--seconds", "6000"], 128 + 1),
-        (Signal::INT, &["--system", "-o", "i.trace"], 0),
+        (Signal::INT, &["-o", "i.trace", "--system"], 0),
     ] {
         let mut child = under_way(&instances, folder.path(), words);
         send(&child, signal);
