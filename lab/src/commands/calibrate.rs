@@ -128,8 +128,10 @@ fn show_only(
         .iter()
         .filter_map(|finding| {
             let (name, known) = (only.price(finding.key?)?, finding.outcome.as_ref().ok()?);
-            Some(format!("--set {name}={}", show(known.value)))
+            Some(file::settings(name, known.value))
         })
+        .flatten()
+        .map(|(name, value)| format!("--set {name}={}", show(value)))
         .collect();
     if settings.is_empty() {
         return Err(Refused("none of these prices could be measured here".to_owned()).into());

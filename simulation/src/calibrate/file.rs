@@ -84,6 +84,24 @@ impl Target {
     }
 }
 
+/// What a price that was measured sets, in ns: itself, or of a round trip of interrupts its parts, as [`text`] writes them.
+#[must_use]
+pub fn settings(name: &str, value: f64) -> Vec<(String, f64)> {
+    let ranges = Files::own().ranges().unwrap_or_default();
+    let middle = |price| ISA.and_then(|(isa, _)| ranges.price(isa, price)).map(Range::middle);
+    let parts = (middle(Price::InterruptEntry), middle(Price::InterruptExit));
+    match (name, Target::of(value), parts) {
+        ("interrupt_deliver", (way, _, more), (Some(entry), Some(exit))) if !more.is_empty() => {
+            vec![
+                (name.to_owned(), way),
+                (Price::InterruptEntry.key().to_owned(), number(entry)),
+                (Price::InterruptExit.key().to_owned(), number(exit)),
+            ]
+        }
+        _ => vec![(name.to_owned(), value)],
+    }
+}
+
 /// The text of the file. What has no number is in its note, with what the model does without it.
 #[must_use]
 pub fn text(findings: &[Finding], facts: &Facts) -> String {
@@ -149,5 +167,23 @@ pub fn check(name: &str, text: &str) -> Result<Machine, Refused> {
     match files.breaches().into_iter().next() {
         None => Ok(machine),
         Some(breach) => Err(Refused(breach)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_sets_its_parts_and_counts_none_twice() {
+        let set = settings("interrupt_deliver", 900.0);
+        let of = |name: &str| set.iter().find(|(one, _)| one == name).map_or(0.0, |&(_, ns)| ns);
+        let round = of("interrupt_deliver") + of("interrupt_entry");
+        assert!((round - 900.0).abs() < 0.1, "{set:?}");
+        // The exit is outside of it.
+        assert_eq!(of("interrupt_entry") > 0.0, of("interrupt_exit") > 0.0, "{set:?}");
+        assert_eq!(settings("flush_page", 38.0), [("flush_page".to_owned(), 38.0)]);
+        // Shorter than an entry may be: it is not split.
+        assert_eq!(settings("interrupt_deliver", 10.0).len(), 1);
     }
 }
