@@ -17,6 +17,7 @@ use lookaside_machine::timed::Ps;
 
 use crate::{
     data::{Beside, Experiment, Figure, Files, Machine, Trial},
+    reproduce::LIMIT,
     seeds::Spread,
     workload::{self, Outcome, Setup},
 };
@@ -25,8 +26,6 @@ use crate::{
 pub const SEEDS: u64 = 3;
 /// A ratio or a difference is taken for none below this.
 const NONE: f64 = 0.03;
-/// A gain below this could not have failed.
-const LIMIT: f64 = 0.1;
 
 /// A published number beside its prediction.
 #[derive(Clone, Debug)]

@@ -230,9 +230,7 @@ pub(super) fn with_knobs(name: String, knobs: &[Knob]) -> String {
 /// The change of what is known that is largest, of those that go its way: beside a decrease an increase explains nothing.
 pub(super) fn largest(of: &Difference) -> Option<&Change> {
     let is_less = of.known.more() < 0.0;
-    let mut same =
-        of.initiators.iter().filter(|one| one.differs() && (one.more() < 0.0) == is_less);
-    same.next()
+    of.initiators.iter().find(|one| one.differs() && (one.more() < 0.0) == is_less)
 }
 
 /// The paths of one side: several recordings of the same, separated by commas.

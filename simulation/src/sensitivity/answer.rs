@@ -406,13 +406,24 @@ mod tests {
     }
 
     #[test]
-    fn who_is_best_is_counted_and_ties_are_nobodys() {
+    fn the_best_are_counted_and_ties_for_none_of_the_two() {
         let of = answer(&[&[1.0, 3.0, 2.0, 2.0], &[2.0, 1.0, 2.01, 2.0], &[9.0; 4]], 0.01);
         assert_eq!((of.best, of.tied, of.pair), (vec![1, 1, 0], 2, [0, 1]));
         let of = answer(&[&[1.0, 3.0, 2.0, 2.0], &[2.0, 1.0, 2.01, 2.0], &[9.0; 4]], 0.0);
         assert_eq!((of.best, of.tied, of.pair), (vec![2, 1, 0], 1, [0, 1]));
         let of = answer(&[&[5.0; 3], &[5.0; 3]], 0.0);
         assert_eq!((of.best, of.tied), (vec![0, 0], 3));
+    }
+
+    #[test]
+    fn two_that_come_to_the_same_leave_the_first_place_to_no_third() {
+        let times: [&[f64]; 3] = [
+            &[1.0, 1.0, 1.0, 9.0, 9.0],
+            &[1.001, 1.001, 1.001, 9.0, 9.0],
+            &[5.0, 5.0, 5.0, 1.0, 1.0],
+        ];
+        let of = answer(&times, 0.01);
+        assert_eq!((of.best, of.tied, of.pair), (vec![0, 0, 2], 3, [0, 1]));
     }
 
     #[test]

@@ -288,20 +288,21 @@ mod tests {
             let target = |machine: &Machine| {
                 charge(machine, Price::InterruptEntry) + charge(machine, Price::InterruptExit)
             };
-            let round = |machine: &Machine, way| {
-                charge(machine, way) + charge(machine, Price::InterruptEntry)
+            let round = |machine: &Machine, delivery| {
+                charge(machine, delivery) + charge(machine, Price::InterruptEntry)
             };
             assert!((70.0..=470.0).contains(&target(&machine)), "{key}");
-            let ways = [Price::InterruptDeliver, Price::InterruptDeliverRemote];
-            for way in ways.into_iter().filter(|&way| machine.model.prices.get(way).is_some()) {
+            let deliveries = [Price::InterruptDeliver, Price::InterruptDeliverRemote];
+            let is_priced = |&price: &Price| machine.model.prices.get(price).is_some();
+            for delivery in deliveries.into_iter().filter(is_priced) {
                 let measured = if key == "haswell_desktop" { 435.79 } else { 708.0 };
-                assert!((round(&machine, way) - measured).abs() < 0.1, "{key} {way:?}");
+                assert!((round(&machine, delivery) - measured).abs() < 0.1, "{key} {delivery:?}");
                 let quality =
-                    machine.values.iter().find(|of| of.key() == way.key()).unwrap().quality();
+                    machine.values.iter().find(|of| of.key() == delivery.key()).unwrap().quality();
                 let factor = ranges.factor(quality);
                 for one in plausible(&machine, &ranges, &[], 12, 1).unwrap() {
                     assert!((70.0..=470.0).contains(&target(&one.machine)), "{key}");
-                    let sum = round(&one.machine, way);
+                    let sum = round(&one.machine, delivery);
                     assert!(
                         (measured / factor - 1.0..measured * factor + 1.0).contains(&sum),
                         "{key} {sum}"
