@@ -40,9 +40,9 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// Reports a CPU that has stopped and executes nothing until it comes up again, after a panic for example
     /// ([`Platform::has_stopped`]): from here on no flush waits for it, and it is in no space.
     ///
-    /// Called on another CPU, online or not, and before the stopped one calls [`Self::online`] again. Locks that it held
-    /// stay locked. If it stopped in the middle of a call of this library, other CPUs may then wait for such a lock for
-    /// ever.
+    /// Called on another CPU, online or not, and before the stopped one calls [`Self::online`] again. Locks that it held, or
+    /// waited for, are not passed on. If it stopped in the middle of a call of this library, other CPUs may then wait for
+    /// such a lock for ever.
     ///
     /// # Errors
     ///

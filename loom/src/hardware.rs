@@ -138,7 +138,7 @@ impl Mmu for Hardware {
 
     fn settle(&self) {}
 
-    fn publish(&self) {
+    fn publish(&self, _: Wait) {
         if self.barrier {
             fence(Ordering::SeqCst);
         }

@@ -319,10 +319,11 @@ pub trait Mmu {
     /// [`Self::begin_broadcast`] need [`Self::complete_broadcast`].
     fn settle(&self);
 
-    /// Makes the stores of this CPU to page tables visible to the walks of every CPU, and orders
-    /// them before its later loads: what stands between a change of the tables and the question who
-    /// may have seen them before it.
-    fn publish(&self) {
+    /// Makes the stores of this CPU to page tables, and those that it has read, visible to the walks of every CPU, and orders
+    /// them before its later loads: what stands between a change of the tables and the question which CPUs
+    /// may have seen them before it. With [`Wait::Later`] it does not wait for broadcasts that this CPU has begun.
+    fn publish(&self, broadcasts: Wait) {
+        let _ = broadcasts;
         self.settle();
     }
 

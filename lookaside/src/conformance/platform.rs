@@ -2,7 +2,7 @@
 
 use super::Fault;
 use crate::{
-    arch::{Invalidation, Mmu, Scope, TableChange, foreign_tag},
+    arch::{Invalidation, Mmu, Scope, TableChange, Wait, foreign_tag},
     ids::{CpuId, Targets},
     platform::Platform,
     range::VaRange,
@@ -200,7 +200,7 @@ fn check_mmu<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>) -> Result
     // Under a tag that no space has, so that no useful entries are lost.
     let tag = foreign_tag(mmu.properties().tag_bits);
     mmu.settle();
-    mmu.publish();
+    mmu.publish(Wait::Now);
     mmu.flush(errata, Invalidation::ranges(tag, &[few], TableChange::LastLevel), Scope::Local);
     mmu.flush(
         errata,

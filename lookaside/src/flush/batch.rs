@@ -10,7 +10,7 @@ use super::{
     shootdown::Shootdown,
 };
 use crate::{
-    arch::{Invalidation, Mmu, Scope, TableChange, Wait},
+    arch::{Invalidation, Mmu, Scope, Sharing, TableChange, Wait},
     counts::{Event, Outcome},
     cpuset::CpuSet,
     error::Error,
@@ -39,8 +39,12 @@ pub struct Batch<'w, P: Platform, F = ()> {
 
 /// What is left to do of the flushes of a batch.
 struct Deferred<'w, P: Platform> {
+    /// The CPUs that are to flush everything when the batch is flushed.
     targets: CpuSet<'w, P::Word>,
     broadcasts: Broadcasts,
+    /// The cost, in picoseconds, of the invalidations that were executed on the CPUs which deferred, instead of a flush of
+    /// everything there.
+    spent: u32,
     /// Whether any of the flushes is for walk caches, too, and whether the batch holds a page table.
     frees_tables: bool,
     holds_tables: bool,
@@ -96,8 +100,8 @@ impl<'w, P: Platform, F> Batch<'w, P, F> {
             word.store(0, Ordering::Relaxed); // Relaxed: the batch is ours.
         }
         let (broadcasts, frees_tables, holds_tables) = (Broadcasts::None, false, false);
-        let flags = Flags::default();
-        let deferred = Deferred { targets, broadcasts, frees_tables, holds_tables, flags };
+        let (spent, flags) = (0, Flags::default());
+        let deferred = Deferred { targets, broadcasts, spent, frees_tables, holds_tables, flags };
         Ok(Self { tlb: tlb.id, deferred, held: Held::new(frames) })
     }
 
@@ -142,7 +146,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         }
         let ranges = changes.ranges(self.mmu(), false);
         if !ranges.is_empty() {
-            self.mmu().publish();
+            self.mmu().publish(Wait::Later);
             let generation = space.announce_flush(T::tracks_generations(self.tlb));
             if let Some(context) = T::context_id(self.tlb, space) {
                 let tables = ranges.change() == TableChange::FreedTables;
@@ -224,12 +228,37 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
             });
             told.is_ok()
         });
-        if !told || runs_here && !self.flush_local() {
+        let here = runs_here && told;
+        if here && self.puts_off(batch) {
+            batch.targets.insert(self.this_cpu.id(), Ordering::Relaxed); // Relaxed: the batch is ours.
+            return true;
+        }
+        if !told || here && !self.flush_local() {
             self.broadcast(runs_here, Wait::Later);
             batch.broadcasts.add(self.this_cpu.id());
             return true;
         }
         later
+    }
+
+    /// Whether this CPU flushes everything when the batch is flushed, as the others do, instead of these pages now: when the
+    /// invalidations of the batch so far have cost as much as that does. Together they cost at most twice what the
+    /// cheaper of the two would have cost (ski rental). Not if another CPU may take over the entries meanwhile.
+    fn puts_off(&self, batch: &mut Deferred<'_, P>) -> bool {
+        if self.mmu().properties().sharing == Sharing::Shared {
+            return false;
+        }
+        // Relaxed: the batch is ours.
+        if batch.targets.contains(self.this_cpu.id(), Ordering::Relaxed) {
+            return true;
+        }
+        let costs = self.costs();
+        let cost = match self.request.ranges.operations(self.mmu(), costs, Scope::Local, None) {
+            Some(operations) => operations.saturating_mul(costs.local.address),
+            None => costs.local.tag,
+        };
+        batch.spent = batch.spent.saturating_add(u32::try_from(cost).unwrap_or(u32::MAX));
+        u64::from(batch.spent) > costs.local.tag.saturating_add(costs.loss())
     }
 }
 

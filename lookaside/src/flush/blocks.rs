@@ -94,7 +94,13 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the space is of another [`crate::Tlb`].
+    #[track_caller]
     pub fn flush_blocks(&self, space: &AddressSpace<P>) -> impl contig::Flush {
+        self.must_own(space.tlb); // Now, and not when a block has been taken out.
         move |block: VaRange| {
             let mut gather = Gather::new(space);
             gather.revoke(block);

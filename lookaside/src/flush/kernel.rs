@@ -2,7 +2,7 @@
 
 use super::{flushed::Flushed, gather::Held, pending::PendingFlush, shootdown::Shootdown};
 use crate::{
-    arch::{Invalidation, Mmu, Scope, TableChange},
+    arch::{Invalidation, Mmu, Scope, TableChange, Wait},
     counts::{Event, Outcome},
     flags::Flags,
     ids::TlbId,
@@ -155,7 +155,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         };
         ranges.widen_above(ceiling, mmu, scope);
         let request = &FlushRequest { scope: FlushScope::Kernel, ranges, early: false };
-        mmu.publish();
+        mmu.publish(Wait::Now);
         if scope == Scope::Broadcast {
             let ranges = if request.ranges.is_everything() { &[] } else { request.ranges.ranges() };
             mmu.flush(

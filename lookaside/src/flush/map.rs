@@ -3,7 +3,7 @@
 
 use super::kernel::KernelGather;
 use crate::{
-    arch::Mmu,
+    arch::{Mmu, Wait},
     platform::Platform,
     range::VaRange,
     space::AddressSpace,
@@ -30,7 +30,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[track_caller]
     pub fn map(&self, space: &AddressSpace<P>, range: VaRange) {
         self.must_own(space.tlb);
-        self.mmu().publish();
+        self.mmu().publish(Wait::Now);
         T::mapped(&self.for_allocator(), space, range.pages());
         if self.mmu().properties().caches_absent {
             self.flush_here(space, range);

@@ -45,7 +45,7 @@ use self::{
 };
 pub use crate::flags::Flags;
 use crate::{
-    arch::{Mmu, TableChange},
+    arch::{Mmu, TableChange, Wait},
     counts::{Event, Outcome},
     platform::Platform,
     request::FlushRanges,
@@ -212,7 +212,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         act: impl FnOnce(&Initiator<'_, 't, P, T>) -> R,
     ) -> Option<R> {
         // First: every walk that starts from now on sees the new tables.
-        self.mmu().publish();
+        self.mmu().publish(Wait::Now);
         let generation = space.announce_flush(T::tracks_generations(self.tlb));
         let context = T::context_id(self.tlb, space)?;
         Some(act(&Initiator::new(self, space, (ranges, context, generation), (tables, early))))

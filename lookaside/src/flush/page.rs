@@ -2,7 +2,7 @@
 
 use super::{Done, initiator::Initiator};
 use crate::{
-    arch::Mmu,
+    arch::{Mmu, Wait},
     counts::Outcome,
     platform::Platform,
     range::VaRange,
@@ -17,7 +17,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[inline(always)] // Each of its two callers is called, and most flushes end here.
     pub(super) fn flush_page(&self, space: &AddressSpace<P>, page: VaRange, early: bool) {
         // First: every walk that starts from now on sees the new tables.
-        self.mmu().publish();
+        self.mmu().publish(Wait::Now);
         let generation = space.announce_flush(T::tracks_generations(self.tlb));
         let Some(context) = T::context_id(self.tlb, space) else {
             return self.observe_flush(&Done::by(Outcome::NoCpu));

@@ -376,7 +376,8 @@ impl<P: Platform, const SLOTS: usize> CurrentCpu<'_, P, Asids<'_, P, SLOTS>> {
     ///
     /// * [`Error::Unsupported`] if tags are each CPU's own.
     /// * [`Error::PinCap`] if [`GlobalAsidsConfig::pins`] spaces are pinned.
-    /// * [`Error::IdsExhausted`] in the last epoch, when spaces have no tags of their own.
+    /// * [`Error::IdsExhausted`] in the last epoch, when spaces have no tags of their own, if the space has not been pinned
+    ///   before.
     /// * [`Error::OtherTlb`] if the space is of another [`Tlb`].
     pub fn pin(&self, space: &AddressSpace<P>) -> Result<Tag, Error> {
         match self.tlb.choice() {
@@ -394,7 +395,11 @@ impl<P: Platform, const SLOTS: usize> CurrentCpu<'_, P, Asids<'_, P, SLOTS>> {
     /// * [`Error::NotPinned`] if the space is not pinned.
     /// * [`Error::OtherTlb`] if the space is of another [`Tlb`].
     pub fn unpin(&self, space: &AddressSpace<P>) -> Result<(), Error> {
-        self.tlb.tags.global.unpin(self, space)
+        match self.tlb.choice() {
+            AsidScope::Global => self.tlb.tags.global.unpin(self, space),
+            AsidScope::PerCpu if space.tlb != self.tlb.id => Err(Error::OtherTlb),
+            AsidScope::PerCpu => Err(Error::NotPinned),
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use core::{fmt, marker::PhantomData};
 
 use crate::{
     arch::{
-        Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, TableChange, Tag, errata::AT_LOADS,
-        foreign_tag,
+        Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait,
+        errata::AT_LOADS, foreign_tag,
     },
     counts::Event,
     error::Error,
@@ -333,7 +333,7 @@ impl<P: Platform, T: Tags<P>> AllocatorCpu<'_, P, T> {
             self.mmu().properties().first_load
         };
         // An initiator that has skipped this CPU has changed the tables before: walks from here on see that.
-        self.mmu().publish();
+        self.mmu().publish(Wait::Now);
         held
     }
 

@@ -231,8 +231,15 @@ fn eco_m2_every_flush_begins_with_a_store_barrier() {
 #[test]
 fn eco_m2_publishing_waits_for_all_accesses() {
     // Not a store barrier: the look at who runs the space comes after it.
-    runs(config(), |m| m.publish(), "dsb ish");
-    guests(stage2_config(), |s| s.publish(), "dsb ish");
+    runs(config(), |m| m.publish(Wait::Now), "dsb ish");
+    guests(stage2_config(), |s| s.publish(Wait::Now), "dsb ish");
+}
+
+#[test]
+fn what_is_published_in_a_batch_waits_for_no_tlbi() {
+    // No barrier here is for loads and stores at once, and both are there.
+    runs(config(), |m| m.publish(Wait::Later), "dsb ishld; dsb ishst");
+    guests(stage2_config(), |s| s.publish(Wait::Later), "dsb ishld; dsb ishst");
 }
 
 #[test]

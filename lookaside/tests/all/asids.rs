@@ -347,6 +347,25 @@ fn tags_of_each_cpus_own_cannot_be_pinned() {
     let a = space(tlb, 1);
     assert!(matches!(this_cpu(tlb).pin(&a), Err(Error::Unsupported(_))));
     assert_eq!(this_cpu(tlb).unpin(&a), Err(Error::NotPinned));
+    let other = chosen(1, Fake::new(1, 12), forced(PER_CPU, FEW));
+    assert_eq!(this_cpu(other).unpin(&a), Err(Error::OtherTlb));
+}
+
+#[test]
+fn an_unpin_in_vain_leaves_the_lock_of_a_later_tlb_alone() {
+    let mut cpus = [const { Cpu::new() }; 1];
+    for scope in [PER_CPU, GLOBAL] {
+        let asids = Asids::new(forced(scope, FEW), words(2));
+        let tlb = Tlb::new(Fake::new(1, 12), asids, &mut cpus).unwrap();
+        tlb.online(&(), &12).unwrap();
+        let a = tlb.space(Root::new(0x4000), words(1)).unwrap();
+        if scope == GLOBAL {
+            // The lock begins anew: it would be waited for here for ever.
+            assert!(tlb.this_cpu(&()).pin(&a).is_ok());
+        }
+        let done = if scope == GLOBAL { Ok(()) } else { Err(Error::NotPinned) };
+        assert_eq!(tlb.this_cpu(&()).unpin(&a), done);
+    }
 }
 
 #[test]

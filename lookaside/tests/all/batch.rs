@@ -126,7 +126,7 @@ fn local_09_a_batch_publishes_its_changes_before_it_looks_who_runs_the_space() {
         tlb.platform().forget_logs();
         let mut batch = batch(tlb);
         defer(tlb, 0, &a, &mut batch, What::Page);
-        assert_eq!(tlb.platform().log(0).first(), Some(&Op::Publish));
+        assert_eq!(tlb.platform().log(0).first(), Some(&Op::Publish(Wait::Later)));
         let _ = complete(tlb, 0, batch);
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
@@ -286,6 +286,76 @@ fn a_deferred_local_flush_leaves_nothing_for_the_next_one() {
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+/// An invalidation by address costs 20, one of everything and its loss 50.
+fn costly(cpus: usize) -> Fake {
+    let fake = Fake::new(cpus, 16).without_broadcast();
+    fake.set_costs(|costs| (costs.refill, costs.useful_entries) = (1, 30));
+    fake
+}
+
+#[test]
+fn a_batch_of_many_pages_flushes_everything_on_this_cpu_once() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 1, &a);
+        for finishes in [1, 0] {
+            let mut batch = batch(tlb);
+            tlb.platform().forget_logs();
+            for _ in 0..5 {
+                defer(tlb, 1, &a, &mut batch, What::Page);
+            }
+            let by_page = |(cpu, op): &(u32, Op)| *cpu == 1 && matches!(op, Op::FlushRange(..));
+            let begun = tlb.platform().acts();
+            assert_eq!((begun.len(), begun.iter().all(by_page)), (2, true), "{begun:?}");
+            tlb.platform().forget_logs();
+            let _ = complete(tlb, finishes, batch);
+            let acts = tlb.platform().acts();
+            assert_eq!(acts.iter().filter(|act| **act == (1, Op::FlushAll)).count(), 1, "{acts:?}");
+            let outcome = if finishes == 1 { (Outcome::Local, 0) } else { (Outcome::Ipis, 1) };
+            assert_eq!(tlb.platform().outcome(), outcome, "where the thread is now");
+        }
+    }
+    check(recent(3, costly(3)));
+    check(epochs(3, costly(3)));
+}
+
+#[test]
+fn what_a_batch_has_put_off_on_this_cpu_is_not_complete() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 1, &a);
+        let mut batch = batch(tlb);
+        for _ in 0..3 {
+            defer(tlb, 1, &a, &mut batch, What::Page);
+        }
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 1, &a, |gather| gather.relies_on(pages(0x9000, 1)));
+        let log = tlb.platform().log(1);
+        assert!(log.iter().any(|op| matches!(op, Op::FlushTag(_) | Op::FlushAll)), "{log:?}");
+        let _ = complete(tlb, 1, batch);
+    }
+    check(recent(3, costly(3)));
+    check(epochs(3, costly(3)));
+}
+
+#[test]
+fn a_batch_puts_nothing_off_that_another_cpu_may_take_over() {
+    let fake = Fake::new(3, 16).shared();
+    fake.set_costs(|costs| (costs.refill, costs.useful_entries) = (1, 30));
+    let tlb = epochs(3, fake);
+    let a = space(tlb, 1);
+    let _ = switch(tlb, 1, &a);
+    tlb.platform().forget_logs();
+    let mut batch = batch(tlb);
+    for _ in 0..5 {
+        defer(tlb, 1, &a, &mut batch, What::Page);
+    }
+    let acts = tlb.platform().acts();
+    let by_page = |(cpu, op): &(u32, Op)| *cpu == 1 && matches!(op, Op::FlushRange(..));
+    assert_eq!((acts.len(), acts.iter().all(by_page)), (5, true), "{acts:?}");
+    let _ = complete(tlb, 1, batch);
 }
 
 #[test]

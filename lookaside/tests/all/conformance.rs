@@ -6,6 +6,7 @@ use crate::support::{
     on,
 };
 use lookaside::{
+    arch::Wait,
     conformance::*,
     platform::{Costs, CpuId, OperationCosts},
 };
@@ -97,7 +98,7 @@ fn every_instruction_is_tried_under_a_tag_that_nobody_runs() {
         let (few, many) = ((0x20_0000, 1), (0x20_0000, 512));
         vec![
             Op::Settle,
-            Op::Publish,
+            Op::Publish(Wait::Now),
             Op::FlushRange(tag, few.0, few.1),
             Op::FlushTables(tag, few.0, few.1),
             Op::FlushTables(tag, many.0, many.1),

@@ -300,6 +300,17 @@ fn cont_10_page_by_page_each_block_would_be_flushed() {
 }
 
 #[test]
+fn a_space_of_another_tlb_is_refused_before_a_block_is_taken_out() {
+    let (tlb, _) = arm();
+    let (other, _) = arm();
+    let (space, this_cpu) = (space(other), on(tlb, 0));
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        drop(this_cpu.flush_blocks(&space))
+    }));
+    assert!(refused.is_err(), "and not in the flush of a block");
+}
+
+#[test]
 fn cont_06_a_space_that_nobody_runs_may_go_in_any_pieces_without_a_flush() {
     let (tlb, recorder) = arm();
     let (space, process) = (space(tlb), arm_process(1));

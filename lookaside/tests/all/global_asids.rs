@@ -261,7 +261,7 @@ fn asid_12_the_last_epoch_never_ends_and_is_still_right() {
             Op::Load { table: 6 * 4096, tag: 1, held: Held::Drop, sharing: Sharing::Private };
         // Nothing is loaded before what this CPU has said is visible.
         let log = tlb.platform().log(0);
-        let before = log[..log.len() - 1].iter().rfind(|op| **op != Op::Publish);
+        let before = log[..log.len() - 1].iter().rfind(|op| !matches!(op, Op::Publish(_)));
         assert_eq!(before, Some(&Op::Settle), "{log:?}");
         assert_eq!(log.last(), Some(&dropped));
         // A firmware call in the last epoch leaves nothing behind either.

@@ -5,7 +5,12 @@ use crate::support::{
     machine::{Machine, Strategy, epochs, pages, recent, space, switch, this_cpu},
     on,
 };
-use lookaside::{KernelGather, arch::TableChange, counts::Outcome, flush::Flushed};
+use lookaside::{
+    KernelGather,
+    arch::{TableChange, Wait},
+    counts::Outcome,
+    flush::Flushed,
+};
 
 const CPUS: usize = 200;
 const START: u64 = 0xffff_8000_0000_0000;
@@ -67,20 +72,20 @@ fn kernel_addresses_are_broadcast_where_hardware_can() {
         gather.revoke_mixed(pages(START + (1 << 30), 4));
     });
     let all = vec![(START, 2), (START + (1 << 30), 4)];
-    assert_eq!(tlb.platform().log(70), [Op::Publish, Op::FlushKernelEverywhere(all)]);
+    assert_eq!(tlb.platform().log(70), [Op::Publish(Wait::Now), Op::FlushKernelEverywhere(all)]);
     assert_eq!(tlb.platform().mmu.kernel_depth(), Some(TableChange::LastLevel));
     let _ = flush_kernel(tlb, 70, |gather| gather.unlink_table(pages(START, 512)));
     let table = Op::FlushKernelEverywhere(vec![(START, 512)]);
-    assert_eq!(tlb.platform().log(70), [Op::Publish, table]);
+    assert_eq!(tlb.platform().log(70), [Op::Publish(Wait::Now), table]);
     assert_eq!(tlb.platform().mmu.kernel_depth(), Some(TableChange::FreedTables));
     let _ = flush_kernel(tlb, 70, KernelGather::revoke_everything);
-    assert_eq!(tlb.platform().log(70), [Op::Publish, Op::FlushKernelEverywhere(vec![])]);
+    assert_eq!(tlb.platform().log(70), [Op::Publish(Wait::Now), Op::FlushKernelEverywhere(vec![])]);
     // Pages that were told before are part of everything, and are not all of it.
     let _ = flush_kernel(tlb, 70, |gather| {
         gather.revoke(pages(START, 2));
         gather.revoke_everything();
     });
-    assert_eq!(tlb.platform().log(70), [Op::Publish, Op::FlushKernelEverywhere(vec![])]);
+    assert_eq!(tlb.platform().log(70), [Op::Publish(Wait::Now), Op::FlushKernelEverywhere(vec![])]);
     assert_eq!(tlb.platform().counts[70].flushes(Outcome::Broadcast), 4);
 }
 

@@ -9,7 +9,7 @@ use crate::support::{
 };
 use lookaside::{
     AddressSpace, Cpu, Error, PerCpuAsids, Tlb, VaRange,
-    arch::{Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, Tag},
+    arch::{Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, Tag, Wait},
     counts::Outcome,
     platform::CpuId,
     tags::{PerCpuAsidsCpu, Released, Replacement, RoundRobin, Switched},
@@ -262,7 +262,7 @@ fn switch_in_publishes_present_before_the_root_is_loaded() {
     let a = space(tlb, 1);
     tlb.platform().forget_logs();
     let _ = machine::switch(tlb, 0, &a);
-    assert_eq!(tlb.platform().log(0), [Op::Settle, Op::Publish, load(1, 2, Held::Drop)]);
+    assert_eq!(tlb.platform().log(0), [Op::Settle, Op::Publish(Wait::Now), load(1, 2, Held::Drop)]);
 }
 
 #[test]

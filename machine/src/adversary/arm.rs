@@ -95,10 +95,14 @@ impl Machine {
                 if barrier.completes_tlbis() {
                     self.complete(cpu, everywhere);
                 }
-                let waits =
-                    if barrier.waits_for_loads() { Waits::Everything } else { Waits::Stores };
+                let waits = match barrier {
+                    Barrier::Full => Waits::Everything,
+                    Barrier::Stores => Waits::Stores,
+                    Barrier::Loads => Waits::Loads,
+                };
                 match waits {
                     Waits::Everything => self.close_now(cpu),
+                    Waits::Loads => self.close_read(cpu),
                     Waits::Stores => self.close_wrote(cpu),
                 }
                 self.hold_invalidations(cpu, waits, everywhere);
@@ -214,6 +218,7 @@ pub(crate) const fn of_dsb(kind: Dsb) -> (Barrier, Domain) {
         Dsb::Nsh => (Barrier::Full, Domain::Own),
         Dsb::Nshst => (Barrier::Stores, Domain::Own),
         Dsb::Ish => (Barrier::Full, Domain::Shared),
+        Dsb::Ishld => (Barrier::Loads, Domain::Shared),
         Dsb::Ishst => (Barrier::Stores, Domain::Shared),
     }
 }

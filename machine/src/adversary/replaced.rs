@@ -16,6 +16,7 @@
 //! | --- | --- |
 //! | `DSB ISH` | everything: a later `TLBI` comes after all that has happened by now |
 //! | `DSB ISHST` | the CPU's own stores, and what came before the last store or atomic operation that it executed |
+//! | `DSB ISHLD` | what others had replaced before the last load of an ordinary word that the CPU executed |
 //! | `DSB NSH`, `DSB NSHST` | the same, but what the CPU has itself replaced only in its own TLB: other CPUs are not in the domain |
 //! | a load of an ordinary word | what others have replaced, where invalidations depend on loads ([`Config::dependencies`]) |
 //! | an interrupt or an NMI | everything: what the handler does comes after it was taken |
@@ -40,13 +41,15 @@ use super::{
     tlb::Entry,
 };
 
-/// Which stores a barrier waits for.
+/// What a barrier waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
     /// Everything that came before it.
     Everything,
     /// The stores of its own CPU.
     Stores,
+    /// The loads of its own CPU.
+    Loads,
 }
 
 /// Why a walk cannot be made any more.
@@ -73,6 +76,8 @@ pub(crate) struct Replaced {
     open: u64,
     /// Those of them of which that is still true after a barrier for stores.
     open_to_stores: u64,
+    /// Those that have loaded a word since, where no invalidation depends on a load.
+    loaded_since: u64,
 }
 
 impl Replaced {
@@ -84,7 +89,7 @@ impl Replaced {
             Cause::Root => 65,
         };
         let hash = mix3(self.entry.identity(), parent, (self.holder as u64) << 8 | cause);
-        mix3(hash, self.open, self.open_to_stores)
+        mix3(hash, self.open, self.open_to_stores ^ self.loaded_since.rotate_left(32))
     }
 }
 
@@ -120,8 +125,16 @@ impl Machine {
             self.replaced.swap_remove(found);
         }
         if open != 0 {
-            let noted = Replaced { holder, entry, parent, cause, open, open_to_stores: open };
-            self.replaced.push(noted);
+            let (open_to_stores, loaded_since) = (open, 0);
+            self.replaced.push(Replaced {
+                holder,
+                entry,
+                parent,
+                cause,
+                open,
+                open_to_stores,
+                loaded_since,
+            });
         }
     }
 
@@ -158,9 +171,12 @@ impl Machine {
         let bit = 1u64 << cpu;
         self.replaced.retain_mut(|noted| {
             let own = noted.cause == Cause::Store(cpu);
-            if (everywhere || !own || noted.holder == cpu)
-                && (waits == Waits::Everything || own || noted.open_to_stores & bit == 0)
-            {
+            let waited_for = match waits {
+                Waits::Everything => true,
+                Waits::Stores => own || noted.open_to_stores & bit == 0,
+                Waits::Loads => !own && noted.loaded_since & bit != 0,
+            };
+            if waited_for && (everywhere || !own || noted.holder == cpu) {
                 noted.open &= !bit;
                 noted.open_to_stores &= !bit;
             }
@@ -179,12 +195,14 @@ impl Machine {
     /// `cpu` has read what an ordinary word contains now. What it does next depends on that.
     #[inline]
     pub(crate) fn loaded(&mut self, cpu: usize) {
-        if self.replaced.is_empty() || !self.config.dependencies || self.config.arch != Arch::Arm {
+        if self.replaced.is_empty() || self.config.arch != Arch::Arm {
             return;
         }
         let bit = 1u64 << cpu;
         self.replaced.retain_mut(|noted| {
-            if noted.cause != Cause::Store(cpu) {
+            if !self.config.dependencies {
+                noted.loaded_since |= noted.open & bit;
+            } else if noted.cause != Cause::Store(cpu) {
                 noted.open &= !bit;
                 noted.open_to_stores &= !bit;
             }

@@ -10,7 +10,7 @@
 //! | after | a load is not satisfied before |
 //! | --- | --- |
 //! | an acquiring load or read-modify-write | the value that this has read was there |
-//! | an acquiring fence | every value that the CPU has read before was there |
+//! | an acquiring fence, a `DSB` for loads | every value that the CPU has read before was there |
 //! | a `SeqCst` fence, a full `DSB`, `FENCE rw, rw` | the fence |
 //! | a `DSB` for stores | the CPU's last store reached memory |
 //! | a `SeqCst` store or read-modify-write, if the load is `SeqCst` itself | that reached memory |
@@ -212,7 +212,7 @@ impl Machine {
         window.raise(word, now, plain, false);
     }
 
-    /// An acquiring fence of `cpu`.
+    /// An acquiring fence of `cpu`, or a barrier for loads.
     pub(crate) fn close_read(&mut self, cpu: usize) {
         let read = self.cpus[cpu].window.read;
         self.cpus[cpu].window.close(read);

@@ -244,6 +244,8 @@ impl<'t> Writer<'t> {
                 Dsb::Ishst => self.record(cpu, at, "barrier dsb (kind ishst)"),
                 Dsb::Nsh => self.record(cpu, at, "barrier dsb (kind nsh)"),
                 Dsb::Nshst => self.cannot(Unwritten::Barrier),
+                // Loads are none of the events of a trace.
+                Dsb::Ishld => {}
             },
             Did::Arm(Arm::WriteTtbr0(value)) => self.load(cpu, at, value),
             Did::Arm(Arm::Tlbi(tlbi)) => self.invalidate(cpu, at, tlbi),

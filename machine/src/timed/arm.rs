@@ -33,7 +33,9 @@ impl Instructions for Insn {
 
     fn dsb(&self, kind: Dsb) {
         step(|machine| {
-            machine.drain();
+            if kind != Dsb::Ishld {
+                machine.drain();
+            }
             machine.charge_price(Cause::Fences, Price::Barrier);
         });
         if kind == Dsb::Ish {

@@ -1,7 +1,7 @@
 //! The barriers that both stages have in common.
 
 use super::instructions::{Dsb, Instructions, Tlbi, TlbiOp};
-use crate::arch::{Errata, Scope, errata};
+use crate::arch::{Errata, Scope, Wait, errata};
 
 /// Makes the caller's page-table stores visible to walks, before invalidation.
 #[inline]
@@ -19,12 +19,21 @@ pub(super) fn publish<I: Instructions>(insn: &I, scope: Scope) {
 /// Makes the caller's page-table stores visible to walks, before it asks who may have used what they
 /// replaced.
 #[inline]
-pub(super) fn revoke<I: Instructions>(insn: &I) {
-    // FENCE F-ARM-REVOKE (pairs with F-ARM-SETTLE, walks): the caller's page-table stores are visible
-    // to every walk before the caller loads who runs the space and under which tag. With a store-only
-    // DSB that load may come first: it misses a CPU which publishes that it runs the space, settles,
-    // and walks the old descriptor before the store arrives.
-    insn.dsb(Dsb::Ish);
+pub(super) fn revoke<I: Instructions>(insn: &I, broadcasts: Wait) {
+    // FENCE F-ARM-REVOKE (pairs with F-ARM-SETTLE, walks): the caller's page-table stores, and those of
+    // others that it has read, are visible to every walk before the caller loads who runs the space and under
+    // which tag, and before its TLBI. If that load came first, it would miss a CPU which publishes that it runs the
+    // space, settles, and walks the old descriptor before the store arrives.
+    match broadcasts {
+        Wait::Now => insn.dsb(Dsb::Ish),
+        Wait::Later => {
+            // As F-ARM-REVOKE: what the caller has read, then what it has stored. Only a DSB for loads and stores at once
+            // waits for TLBIs as well. No instruction after a DSB is executed before that is complete, so that a
+            // later load comes after the stores.
+            insn.dsb(Dsb::Ishld);
+            insn.dsb(Dsb::Ishst);
+        }
+    }
 }
 
 /// Waits until what was invalidated is gone and what used it is performed.

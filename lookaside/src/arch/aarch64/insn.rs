@@ -126,6 +126,7 @@ impl Instructions for Native {
             Dsb::Nsh => plain!("dsb nsh"),
             Dsb::Nshst => plain!("dsb nshst"),
             Dsb::Ish => plain!("dsb ish"),
+            Dsb::Ishld => plain!("dsb ishld"),
             Dsb::Ishst => plain!("dsb ishst"),
         }
     }

@@ -103,6 +103,8 @@ pub enum Dsb {
     Nshst,
     /// `ISH`: all accesses, inner-shareable domain.
     Ish,
+    /// `ISHLD`: loads, inner-shareable domain.
+    Ishld,
     /// `ISHST`: stores, inner-shareable domain.
     Ishst,
 }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     arch::{
         Errata, Held, Invalidation, Mmu, Properties, Root, Scope, SeparateRoots, Sharing,
-        SizeChange, TableChange, Tag, errata,
+        SizeChange, TableChange, Tag, Wait, errata,
     },
     error::Error,
     range::VaRange,
@@ -313,8 +313,8 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         }
     }
 
-    fn publish(&self) {
-        revoke(&self.insn);
+    fn publish(&self, broadcasts: Wait) {
+        revoke(&self.insn, broadcasts);
     }
 
     /// [`Invalidation::All`] removes global entries too: Arm64 has nothing that spares them. A range that no

@@ -19,7 +19,7 @@ use super::{
     tlbi::AddressSize,
 };
 use crate::{
-    arch::{Errata, Held, Invalidation, Mmu, Properties, Root, Scope, Sharing, Tag, errata},
+    arch::{Errata, Held, Invalidation, Mmu, Properties, Root, Scope, Sharing, Tag, Wait, errata},
     error::Error,
 };
 
@@ -152,8 +152,8 @@ impl<I: Instructions> Mmu for Stage2<I> {
         settle(&self.insn);
     }
 
-    fn publish(&self) {
-        revoke(&self.insn);
+    fn publish(&self, broadcasts: Wait) {
+        revoke(&self.insn, broadcasts);
     }
 
     unsafe fn load(&self, errata: Errata, root: Root, tag: Tag, held: Held, sharing: Sharing) {

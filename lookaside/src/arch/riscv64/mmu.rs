@@ -10,7 +10,7 @@ use super::{
 use crate::{
     arch::{
         Errata, Held, Invalidation, Mmu, Properties, Root, Scope, SeparateRoots, Sharing,
-        TableChange, Tag, errata, foreign_tag,
+        TableChange, Tag, Wait, errata, foreign_tag,
     },
     error::Error,
     range::VaRange,
@@ -175,7 +175,7 @@ impl<I: Instructions> Riscv<I> {
     /// If [`Remote::Sbi`] was not configured, or as [`Mmu::flush`] on this type.
     #[track_caller]
     pub fn flush_on(&self, harts: impl IntoIterator<Item = u64>, request: Request) {
-        self.publish();
+        self.publish(Wait::Now);
         for mask in sbi::masks(harts) {
             self.ask(mask, request);
         }
@@ -335,13 +335,13 @@ impl<I: Instructions> Mmu for Riscv<I> {
 
     fn settle(&self) {
         // FENCE F-RV-SETTLE (pairs with F-RV-DROP, F-RV-DROP-SAME, F-RV-DROP-USER, F-RV-PUBLISH of the revoker):
-        // orders "this hart runs the space" before the reading of its generation, and makes the
-        // stores to the tables that the generation stands for visible to this hart, which is what
-        // the SFENCE.VMA orders that follows if the generation is behind.
+        // where all harts have one tag of a space, "this hart runs the space" comes before its walks. Where tags are
+        // a hart's own, F-SWITCH and F-UNLAZY-RESUME come before the read of the generation; here what this hart has
+        // read by now, stores to tables among it, comes before an SFENCE.VMA.
         self.instructions.fence();
     }
 
-    fn publish(&self) {
+    fn publish(&self, _: Wait) {
         // FENCE F-RV-PUBLISH (pairs with F-RV-SETTLE, the SFENCE.VMA that the firmware executes
         // elsewhere): an SFENCE.VMA orders only stores that are visible to the hart that executes
         // it. Stores to the tables that sit in this hart's store buffer are not. Nor may this hart's

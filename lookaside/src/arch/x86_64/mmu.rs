@@ -9,7 +9,7 @@ use super::{
 use crate::{
     arch::{
         Errata, Held, Invalidation, Mmu, Properties, Root, Scope, SeparateRoots, Sharing,
-        TableChange, Tag, errata,
+        TableChange, Tag, Wait, errata,
     },
     error::Error,
     range::VaRange,
@@ -287,7 +287,7 @@ impl<I: Instructions> Mmu for X86<I> {
     /// Executes nothing: an initiator raises the generation of a space before it reads which CPUs run it, by a locked
     /// operation. That drains the store buffer, and later loads come after it (SDM vol. 3, "Memory
     /// Ordering": loads and stores are not reordered with locked instructions).
-    fn publish(&self) {}
+    fn publish(&self, _: Wait) {}
 
     /// With [`UserFlush::AtExit`] this does less than the contract says: see there.
     #[inline]

@@ -1,7 +1,10 @@
 //! The free tags of one CPU, taken from the map in batches. Only that CPU uses them.
 
 use super::Cookie;
-use crate::{arch::Tag, word::Word};
+use crate::{
+    arch::Tag,
+    word::{Ordering, Word},
+};
 
 /// How many released tags a CPU keeps for its next spaces. Further ones wait for the next epoch.
 const RETURNED: usize = 16;
@@ -66,15 +69,23 @@ impl<W: Word> AsidCache<W> {
 
     /// Fills the cache with the tags `first + i` for each bit `i` of `free`.
     pub(super) fn fill(&self, epoch: u64, first: Tag, free: u64) {
-        self.window.set(Cookie::new(epoch, first).bits());
-        self.free.set(free);
+        // The CPU may be stopped for ever between any two of these stores ([`crate::Tlb::halted`]), and come up again within
+        // the epoch: until the last of them the cache is void, or empty.
         self.count.set(0);
+        self.free.set(0);
+        // ORDER O-FILL (pairs with caller): the tags of an earlier epoch are gone before the cache is one of this epoch, and
+        // it is one of this epoch before it has any.
+        self.window.store(Cookie::new(epoch, first).bits(), Ordering::Release);
+        self.free.store(free, Ordering::Release); // O-FILL
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use core::sync::atomic::AtomicU64;
+    extern crate std;
+
+    use core::{cell::Cell, sync::atomic::AtomicU64};
+    use std::vec::Vec;
 
     use super::*;
 
@@ -88,6 +99,73 @@ mod tests {
         assert_eq!(asid_cache.take(5), Some(Tag(65)));
         assert_eq!(asid_cache.take(5), Some(Tag(67)));
         assert_eq!(asid_cache.take(5), None);
+    }
+
+    std::thread_local! {
+        /// How many more stores there are until the CPU stops.
+        static STORES: Cell<u32> = const { Cell::new(u32::MAX) };
+    }
+
+    const SHARED: &str = "the cache is one CPU's own";
+
+    /// A word of a CPU that may stop.
+    struct Stops(AtomicU64);
+
+    impl Word for Stops {
+        const ZERO: Self = Self(AtomicU64::new(0));
+
+        fn load(&self, order: Ordering) -> u64 {
+            self.0.load(order)
+        }
+
+        fn store(&self, value: u64, order: Ordering) {
+            if let Some(left) = STORES.get().checked_sub(1) {
+                STORES.set(left);
+                self.0.store(value, order);
+            }
+        }
+
+        fn swap(&self, _: u64, _: Ordering) -> u64 {
+            unreachable!("{SHARED}")
+        }
+
+        fn compare_exchange(&self, _: u64, _: u64, _: Ordering, _: Ordering) -> Result<u64, u64> {
+            unreachable!("{SHARED}")
+        }
+
+        fn fetch_add(&self, _: u64, _: Ordering) -> u64 {
+            unreachable!("{SHARED}")
+        }
+
+        fn fetch_or(&self, _: u64, _: Ordering) -> u64 {
+            unreachable!("{SHARED}")
+        }
+
+        fn fetch_and(&self, _: u64, _: Ordering) -> u64 {
+            unreachable!("{SHARED}")
+        }
+
+        fn fence(_: Ordering) {}
+    }
+
+    #[test]
+    fn gives_no_tag_of_an_earlier_epoch_wherever_its_cpu_stops_in_a_refill() {
+        // A refill is four stores.
+        for stores in 0..5 {
+            for (free, taken) in [(0, &[][..]), (0b11, &[Tag(64), Tag(65)])] {
+                let asid_cache = AsidCache::<Stops>::NEW;
+                asid_cache.fill(5, Tag(2), u64::MAX);
+                assert!(asid_cache.put(5, Tag(300)));
+                STORES.set(stores);
+                let first = if free == 0 { Tag::RESERVED } else { Tag(64) };
+                asid_cache.fill(6, first, free);
+                STORES.set(u32::MAX);
+                // It comes up again in the epoch in which it stopped.
+                let found = core::iter::from_fn(|| asid_cache.take(6)).collect::<Vec<_>>();
+                let all = if stores < 4 { &[] } else { taken };
+                assert_eq!(found, all, "after {stores} stores");
+            }
+        }
     }
 
     #[test]

@@ -36,7 +36,8 @@ impl<P: Platform> CurrentCpu<'_, P, GlobalAsids<'_, P>> {
     /// # Errors
     ///
     /// * [`Error::PinCap`] if [`crate::tags::GlobalAsidsConfig::pins`] spaces are pinned.
-    /// * [`Error::IdsExhausted`] in the last epoch, when spaces have no tags of their own.
+    /// * [`Error::IdsExhausted`] in the last epoch, when spaces have no tags of their own, if the space has not been pinned
+    ///   before.
     /// * [`Error::OtherTlb`] if the space is of another [`crate::Tlb`].
     pub fn pin(&self, space: &AddressSpace<P>) -> Result<Tag, Error> {
         self.tlb.tags.pin(self, space)

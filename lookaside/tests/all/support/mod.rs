@@ -64,7 +64,7 @@ pub(crate) enum Op {
     /// First addresses and pages; none means everything.
     FlushKernel(Vec<(u64, u64)>),
     FlushKernelEverywhere(Vec<(u64, u64)>),
-    Publish,
+    Publish(Wait),
     /// Other CPUs were interrupted.
     Interrupt(Vec<u32>),
 }
@@ -72,7 +72,7 @@ pub(crate) enum Op {
 impl Op {
     /// Whether it removes something from a TLB, or asks for it.
     pub(crate) const fn acts(&self) -> bool {
-        !matches!(self, Self::Settle | Self::Publish)
+        !matches!(self, Self::Settle | Self::Publish(_))
     }
 }
 
@@ -345,7 +345,7 @@ impl FakeMmu {
 
     fn act<R>(&self, op: Op, f: impl FnOnce(&mut Hardware) -> R) -> R {
         self.reach(|when| match when {
-            Moment::Published => op == Op::Publish,
+            Moment::Published => matches!(op, Op::Publish(_)),
             Moment::Removed => matches!(op, Op::FlushTag(_) | Op::FlushRange(..)),
             Moment::KernelRemoved => matches!(op, Op::FlushKernel(_)),
             Moment::CostsAsked(_) | Moment::PropertiesAsked(_) => false,
@@ -591,8 +591,8 @@ impl Mmu for FakeMmu {
         self.act(Op::Park, |cpu| cpu.named = None);
     }
 
-    fn publish(&self) {
-        self.act(Op::Publish, |_| ());
+    fn publish(&self, broadcasts: Wait) {
+        self.act(Op::Publish(broadcasts), |_| ());
     }
 
     fn flush(&self, _: Errata, entries: Invalidation<'_>, scope: Scope) {

@@ -9,7 +9,7 @@ use super::{
     Riscv,
 };
 use crate::{
-    arch::{Errata, Invalidation, Mmu as _, TableChange, errata::FENCE_OPERANDS},
+    arch::{Errata, Invalidation, Mmu as _, TableChange, Wait, errata::FENCE_OPERANDS},
     range::VaRange,
 };
 
@@ -42,7 +42,7 @@ impl<I: Instructions> Riscv<I> {
     #[inline(never)]
     #[track_caller]
     pub(super) fn fence_everywhere(&self, errata: Errata, entries: Invalidation<'_>) {
-        self.publish();
+        self.publish(Wait::Now);
         self.fence_here(errata, entries);
         match entries {
             Invalidation::All => self.ask(HartMask::ALL, Request::EVERYTHING),

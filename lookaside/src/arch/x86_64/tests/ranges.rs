@@ -336,7 +336,7 @@ fn a_broadcast_for_the_kernel_names_global_entries_of_every_pcid() {
 #[test]
 fn publishing_executes_nothing() {
     for features in [FULL, NO_PCID, BROADCASTING] {
-        assert_eq!(emitted(features, PLAIN, |x86| x86.publish()), []);
+        assert_eq!(emitted(features, PLAIN, |x86| x86.publish(Wait::Now)), []);
     }
 }
 

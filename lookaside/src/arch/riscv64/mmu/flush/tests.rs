@@ -233,7 +233,7 @@ fn eco_m6_kernel_addresses_are_fenced_for_every_asid_and_globally() {
 #[test]
 fn eco_m2_stores_are_published_before_the_look_at_who_runs() {
     for config in [CONFIG, SVINVAL] {
-        assert_eq!(executed(config, |riscv| riscv.publish()), [FENCE]);
+        assert_eq!(executed(config, |riscv| riscv.publish(Wait::Now)), [FENCE]);
     }
 }
 
