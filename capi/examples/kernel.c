@@ -40,13 +40,15 @@ static void begin(struct process *process) {
     MUST(lookaside_space_init(&process->space, process->root << 12, 0));
 }
 
-/* fork's and mmap's part: map a page if there is none. */
-static void map(struct process *process, unsigned page) {
+/* fork's and mmap's part, and the page fault's: map a page if there is none. */
+static void map(struct process *process, unsigned page, enum lookaside_event event) {
     _Atomic uint64_t *pte = &shim_frame(process->root)->pte[page];
     lock(process);
     if (atomic_load(pte) == 0) {
         atomic_store(pte, shim_alloc(shim_owner(process->number, page)) + 1);
         MUST(lookaside_map(&process->space, (uint64_t)page << 12, 4096, 12, LOOKASIDE_MAPPED));
+    } else if (event == LOOKASIDE_FAULTED) { /* another CPU has mapped it, and this one remembers that there was nothing */
+        MUST(lookaside_map(&process->space, (uint64_t)page << 12, 4096, 12, LOOKASIDE_FAULTED));
     }
     unlock(process);
 }
@@ -124,7 +126,7 @@ static void user(struct process *process, uint64_t *state) {
         unsigned page = random_below(state, PAGES);
         if (!shim_store(process->number, page)) {
             shim_irq_off();
-            map(process, page);
+            map(process, page, LOOKASIDE_FAULTED);
             shim_irq_on();
         }
     }

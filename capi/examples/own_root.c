@@ -59,10 +59,8 @@ static void check(int result) {
 
 /* On each hart, interrupts off, with the kernel's root loaded and an empty TLB; on the boot hart before the others. */
 void tlb_init_cpu(bool is_boot_cpu) {
-    static struct lookaside_features features;
+    const struct lookaside_features features = { .mode = 8, .asid_bits = lookaside_riscv_asid_bits() };
     if (is_boot_cpu) {
-        features.mode = 8;
-        features.asid_bits = lookaside_riscv_asid_bits();
         const struct lookaside_boot boot = {
             .cpus = MOST_CPUS,
             .flags = LOOKASIDE_OWN_ROOT,

@@ -97,6 +97,9 @@ LOOKASIDE_STATIC_ASSERT(sizeof(struct lookaside_batch) == 8 * LOOKASIDE_BATCH_WO
 
 /* -- What the kernel provides: symbols that the linker finds ----------------------------------------------------- */
 
+/* The library calls these in the middle of switches and flushes. None of them calls the library, but _stuck, which may call
+ * lookaside_handle_ipi; so none takes a lock whose loop calls that. _cpu takes no lock at all. */
+
 /* The number of the CPU that executes the call, below the number of CPUs given to lookaside_init. IRQs are off. Also
  * called in NMI handlers, by lookaside_nmi_uaccess_okay. (Linux: smp_processor_id; FreeBSD: curcpu.) */
 uint32_t lookaside_platform_cpu(void);
@@ -107,8 +110,10 @@ bool lookaside_platform_irqs_are_off(void);
 /* Sends an IPI to the CPUs `first + i` for each bit `i` of `mask`; the caller is not among them. Its handler calls
  * lookaside_handle_ipi. Does not wait. Called with IRQs off. All earlier stores of this CPU must be visible to the
  * handlers: `mfence; lfence` before the command register of an x2APIC, `dsb ishst` before ICC_SGI1R_EL1, `fence w, o`
- * before the SBI call. (Linux: smp_call_function_single_async for each; not smp_call_function_many, which wants IRQs
- * on. FreeBSD: ipi_selected.) */
+ * before the SBI call. A target may be offline and then needs none; the others get theirs all the same. (Linux:
+ * irq_work_queue_on with one IRQ_WORK_INIT_HARD for each target; not smp_call_function_single_async, whose caller must
+ * see to it that one call is over before the next, and not smp_call_function_many, which wants IRQs on. FreeBSD:
+ * ipi_selected.) */
 void lookaside_platform_send_ipi(uint32_t first, uint64_t mask);
 
 /* Lets time pass in a loop. (cpu_relax, cpu_spinwait.) */
@@ -189,7 +194,8 @@ struct lookaside_features {
     uint64_t mmfr3; /* ID_AA64MMFR3_EL1, S3_0_C0_C7_3 */
     uint64_t isar0; /* ID_AA64ISAR0_EL1 */
 #elif LOOKASIDE_ARCH == LOOKASIDE_ARCH_X86_64
-    uint64_t microcode; /* its revision, from IA32_BIOS_SIGN_ID; 0: not known */
+    uint64_t microcode; /* its revision: on Intel bits 63:32 of IA32_BIOS_SIGN_ID, after a write of 0 to it and CPUID,
+                         * on AMD all of the register; 0: not known */
 #else
     uint32_t mode;       /* satp.MODE: 8, 9 or 10 for Sv39, Sv48, Sv57: the widest that the hart has */
     uint32_t asid_bits;  /* found by writing satp.ASID; 0 to 16. lookaside_riscv.h has a function for it */
@@ -245,8 +251,13 @@ struct lookaside_boot {
  * Refused with one reason, which lookaside_strerror has: too few tags, a header of another build, and so on. */
 LOOKASIDE_MUST_CHECK static inline int lookaside_init(const struct lookaside_boot *boot);
 
-/* This CPU comes up: after its translation registers are set up, before it runs a space. IRQs off, until it is online;
- * no locks. If it is refused, stop the CPU. `features`: of this CPU. A CPU that came up holds nothing in its TLB.
+/* This CPU comes up: after its translation registers are set up and its interrupt controller accepts the IPI (an IPI that
+ * is dropped hangs its sender), before it runs a space. On x86-64 it sets or clears CR4.PCIDE. IRQs off, until it is online;
+ * no locks. If it is refused, stop the CPU. `features`: of this CPU, each reads its own. A CPU that came up holds nothing
+ * in its TLB.
+ *
+ * Returns 1 if the page-table code must work around an erratum of this CPU, or of one that came online before (Cortex-A715,
+ * 2645198): an entry that is not to be executed any more is first cleared and flushed. (Linux: ARM64_WORKAROUND_2645198.)
  * (Linux: secondary_start_kernel, or a CPUHP starting state. FreeBSD: init_secondary.) */
 LOOKASIDE_MUST_CHECK int lookaside_online(const struct lookaside_features *features);
 
@@ -255,7 +266,8 @@ LOOKASIDE_MUST_CHECK int lookaside_online(const struct lookaside_features *featu
 LOOKASIDE_MUST_CHECK int lookaside_offline(void);
 
 /* Another CPU has stopped for good, without lookaside_offline (panic, crash): it executes nothing and its hardware
- * walks nothing until it comes online. No flush waits for it any more. IRQs off. (Linux: crash_smp_send_stop.) */
+ * walks nothing until it comes online. No flush waits for it any more. Locks of the library that it held, or waited for,
+ * when it stopped are not passed on. Not for a CPU that is stopped and resumes. IRQs off. (Linux: crash_smp_send_stop.) */
 LOOKASIDE_MUST_CHECK int lookaside_stopped(uint32_t cpu);
 
 /* -- Address spaces ---------------------------------------------------------------------------------------------- */
@@ -295,8 +307,8 @@ enum lookaside_switched {
  * `prev == next`. FreeBSD: pmap_activate.) */
 LOOKASIDE_MUST_CHECK int lookaside_switch(struct lookaside_space *space);
 
-/* This CPU runs kernel code for a while, and touches no user address until lookaside_switch. The root stays loaded, and
- * coming back is free. Optional: without it nothing breaks, and the CPU is interrupted for flushes that do not concern
+/* This CPU runs kernel code for a while, and touches no user address until lookaside_switch. The root stays loaded, unless
+ * an IPI parks the CPU: the kernel makes do with what the reserved root maps. Coming back is free. Optional: without it nothing breaks, and the CPU is interrupted for flushes that do not concern
  * it. IRQs off. (Linux: enter_lazy_tlb.) */
 LOOKASIDE_MUST_CHECK int lookaside_lazy(void);
 
@@ -305,7 +317,9 @@ LOOKASIDE_MUST_CHECK int lookaside_park(void);
 
 /* Loads a foreign root, of firmware's runtime services for example, until lookaside_root_end on the same CPU. In between
  * the CPU calls nothing but lookaside_handle_ipi, everything else is refused, and the thread stays on this CPU;
- * interrupts may be on. IRQs off for both calls. (Linux: efi_set_pgd, use_temporary_mm.) */
+ * interrupts may be on. Nothing under that root is revoked, and none of its tables is freed, before the end, which comes
+ * before user mode and before an interrupted thread goes on. IRQs off for both calls. (Linux: efi_set_pgd,
+ * use_temporary_mm.) */
 LOOKASIDE_MUST_CHECK int lookaside_root_begin(uint64_t root);
 LOOKASIDE_MUST_CHECK int lookaside_root_end(void);
 
@@ -350,8 +364,9 @@ LOOKASIDE_MUST_CHECK int lookaside_flush_range(struct lookaside_space *space, ui
 LOOKASIDE_MUST_CHECK int lookaside_flush_page(struct lookaside_space *space, uint64_t address,
                                               enum lookaside_kind kind);
 
-/* As lookaside_flush_range, for kernel addresses: every CPU that is online acts. Early in boot, before lookaside_init,
- * flush yourself. (Linux: flush_tlb_kernel_range. FreeBSD: pmap_invalidate_range of kernel_pmap.) */
+/* As lookaside_flush_range, for kernel addresses: every CPU that is online acts. It may wait although there is a `wait`: where
+ * eight flushes of this CPU are not waited for yet, or one was dropped. So the rule of functions that wait holds for locks.
+ * Early in boot, before lookaside_init, flush yourself. (Linux: flush_tlb_kernel_range. FreeBSD: pmap_invalidate_range of kernel_pmap.) */
 LOOKASIDE_MUST_CHECK int lookaside_flush_kernel(uint64_t start, uint64_t bytes, unsigned shift,
                                                 enum lookaside_kind kind, struct lookaside_wait *wait);
 
@@ -377,8 +392,10 @@ enum lookaside_event {
 
 /* Entries allow more than before, which nobody else must be told of. LOOKASIDE_MAPPED after the store: this CPU can use
  * them (RISC-V may remember that there was nothing). LOOKASIDE_FAULTED in the handler of page faults: the fault was
- * spurious, and after this call the access succeeds. `space` NULL: kernel addresses, for LOOKASIDE_MAPPED only; every CPU
- * can use them when it returns; waits on RISC-V. IRQs off. (Linux: update_mmu_cache, flush_cache_vmap,
+ * spurious, and after this call the access succeeds. `space` NULL: kernel addresses, for LOOKASIDE_MAPPED only; this CPU, and
+ * each that learns of them from it, can use them when it returns; waits on RISC-V. On AArch64 without FEAT_ETS2 an access
+ * may still fault once on another CPU (and, of user addresses, on this one) that has neither taken an exception nor executed
+ * an ISB since: the handler, of kernel faults too, looks at the entry and retries if it is valid. IRQs off. (Linux: update_mmu_cache, flush_cache_vmap,
  * flush_tlb_fix_spurious_fault. FreeBSD: pmap_enter, pmap_qenter.) */
 LOOKASIDE_MUST_CHECK int lookaside_map(struct lookaside_space *space, uint64_t start, uint64_t bytes, unsigned shift,
                                        enum lookaside_event event);
@@ -411,6 +428,10 @@ enum lookaside_counter {
     LOOKASIDE_COUNT_USEFUL = 7,    /* those of them that needed a flush */
     LOOKASIDE_COUNT_CAUGHT_UP = 8  /* missed flushes that were made up for at a switch */
 };
+
+LOOKASIDE_STATIC_ASSERT(sizeof(enum lookaside_kind) == 4 && sizeof(enum lookaside_event) == 4 &&
+                            sizeof(enum lookaside_counter) == 4,
+                        "enumerations of four bytes (no -fshort-enums)");
 
 /* A counter, summed over all CPUs; 0 for one that does not exist. For people: CPUs go on counting. Anywhere. */
 uint64_t lookaside_count(enum lookaside_counter counter);

@@ -17,11 +17,6 @@ pub trait Instance: Sized + 'static {
     /// Storage for two bits of each CPU in a space.
     fn resident_words() -> <Self::Platform as Platform>::ResidentWords;
 
-    /// What a CPU does when it comes up, before the library.
-    fn set_up_cpu(mmu: &<Self::Platform as Platform>::Mmu) {
-        let _ = mmu;
-    }
-
     /// What the root register has for a tag in the kernel, unless the kernel has a root of its own.
     fn asid(mmu: &<Self::Platform as Platform>::Mmu, tag: Tag) -> u16 {
         let _ = mmu;

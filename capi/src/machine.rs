@@ -8,7 +8,7 @@ use core::{
 
 use lookaside::{
     AddressSpace, CurrentCpu, Platform, Tlb, VaRange,
-    arch::{Mmu, Root},
+    arch::{Mmu, Root, errata::BREAK_BEFORE_NO_EXECUTE},
     flush::Permissions,
     platform::CpuId,
     tags::Tags,
@@ -94,13 +94,11 @@ impl<I: Instance> Machine<I> {
     }
 
     fn online_or_refuse(&'static self, features: &Features<I>) -> Reply {
-        let platform = self.tlb.platform();
-        if !platform.irqs_are_off() {
+        if !self.tlb.platform().irqs_are_off() {
             return Err(Refused::Irqs);
         }
-        I::set_up_cpu(platform.mmu());
         self.tlb.online(&(), features)?;
-        Ok(0)
+        Ok(c_int::from(self.tlb.errata().contains(BREAK_BEFORE_NO_EXECUTE)))
     }
 
     /// `lookaside_offline`.

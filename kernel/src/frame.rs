@@ -43,7 +43,7 @@ impl Free {
         let words = count.div_ceil(64);
         let mask = if count >= 64 { u64::MAX } else { (1 << count) - 1 };
         let begin = self.last / words * words;
-        let places = (begin..self.bits.len()).chain(0..begin).step_by(words);
+        let places = (begin..self.bits.len()).step_by(words).chain((0..begin).step_by(words));
         for word in places {
             let Some(group) = self.bits.get_mut(word..word + words) else { continue };
             let fits = |&shift: &usize| group.iter().all(|bits| bits >> shift & mask == mask);

@@ -2,7 +2,7 @@
 
 use lookaside::arch::{
     Sharing, Tag,
-    aarch64::{self, Aarch64, AsidIn, Config, IdRegisters, Native, Pairing, Park},
+    aarch64::{self, Aarch64, AsidIn, Bbm, Config, IdRegisters, Native, Pairing, Park},
 };
 
 use crate::error::Refused;
@@ -52,14 +52,16 @@ pub(super) type Mmu = Aarch64<Native>;
 impl Features {
     #[expect(clippy::unnecessary_wraps, reason = "on other architectures it may be refused")]
     pub(super) fn decoded(&self) -> Result<aarch64::Features, Refused> {
-        Ok(aarch64::Features::decode(IdRegisters {
+        let decoded = aarch64::Features::decode(IdRegisters {
             midr: self.midr,
             mmfr0: self.mmfr0,
             mmfr1: self.mmfr1,
             mmfr2: self.mmfr2,
             mmfr3: self.mmfr3,
             isar0: self.isar0,
-        }))
+        });
+        // C has no calls that change the sizes of blocks: no CPU is refused for what it lacks there.
+        Ok(aarch64::Features { bbm: Bbm::Level0, ..decoded })
     }
 }
 
@@ -90,8 +92,6 @@ pub(super) fn mmu(boot: &Boot) -> Result<Mmu, Refused> {
 pub(super) const fn prefers_broadcasts(boot: &Boot) -> bool {
     boot.flags & BROADCASTS != 0
 }
-
-pub(super) const fn set_up_cpu(_: &Mmu) {}
 
 pub(super) const fn trampoline_fences(_: &Mmu) -> bool {
     false

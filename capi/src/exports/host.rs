@@ -7,7 +7,7 @@ use lookaside::{
 
 use super::riscv;
 pub(super) use super::riscv::{
-    Boot, Features, asid, prefers_broadcasts, set_up_cpu, trampoline_fences, user_asid,
+    Boot, Features, asid, prefers_broadcasts, trampoline_fences, user_asid,
 };
 use crate::error::Refused;
 

@@ -50,10 +50,6 @@ impl Instance for Native {
         [const { AtomicU64::new(0) }; MAX_CPUS.div_ceil(32)]
     }
 
-    fn set_up_cpu(mmu: &<Hw as Platform>::Mmu) {
-        hardware::set_up_cpu(mmu);
-    }
-
     fn asid(mmu: &<Hw as Platform>::Mmu, tag: Tag) -> u16 {
         hardware::asid(mmu, tag)
     }

@@ -97,8 +97,6 @@ pub(super) const fn prefers_broadcasts(_: &Boot) -> bool {
     false
 }
 
-pub(super) const fn set_up_cpu<I: Instructions>(_: &Riscv<I>) {}
-
 pub(super) fn trampoline_fences<I: Instructions>(mmu: &Riscv<I>) -> bool {
     mmu.trampoline_fences()
 }

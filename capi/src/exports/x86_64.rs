@@ -80,10 +80,6 @@ pub(super) const fn prefers_broadcasts(_: &Boot) -> bool {
     false
 }
 
-pub(super) fn set_up_cpu(mmu: &Mmu) {
-    mmu.set_up_cpu();
-}
-
 pub(super) const fn trampoline_fences(_: &Mmu) -> bool {
     false
 }

@@ -145,10 +145,6 @@ impl<M: Hardware, T: Allocator<M>> Instance for Modelled<M, T> {
     fn resident_words() -> <Adversary<M> as Platform>::ResidentWords {
         Box::new([Word::ZERO])
     }
-
-    fn set_up_cpu(mmu: &M) {
-        mmu.set_up();
-    }
 }
 
 /// Scripts for the CPUs of a kernel in C.
