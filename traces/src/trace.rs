@@ -130,6 +130,19 @@ impl Event {
         };
         may_be && self.in_interrupt == inside
     }
+
+    /// Whether a call chain at this event is that of what its thread has asked for: not of a handler that has interrupted
+    /// it, nor of a switch, whose events come under the name of the thread that was left.
+    #[cfg(feature = "files")]
+    pub(crate) const fn is_of_its_thread(&self) -> bool {
+        match self.kind {
+            Kind::Call { .. } | Kind::Fault { .. } => true,
+            Kind::Flush { reason, .. } => {
+                matches!(reason, Reason::Local | Reason::LocalSpace | Reason::Send)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What happened.

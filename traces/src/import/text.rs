@@ -99,10 +99,10 @@ impl Reader {
                 self.seen.note(head, kernel, &kind, &mut self.names);
                 let &Head { cpu, in_interrupt, time, .. } = head;
                 *self.latest_of(cpu) = Some((time, ran));
-                self.events.push(Event { time, cpu, in_interrupt, task: ran, kind });
-                let may_have =
-                    matches!(kind, Kind::Call { .. } | Kind::Fault { .. } | Kind::Flush { .. });
-                self.chain = (self.dialect == Some(Dialect::Perf) && may_have).then(Vec::new);
+                let event = Event { time, cpu, in_interrupt, task: ran, kind };
+                self.events.push(event);
+                let may_have = self.dialect == Some(Dialect::Perf) && event.is_of_its_thread();
+                self.chain = may_have.then(Vec::new);
             }
         }
     }

@@ -507,7 +507,6 @@ const fn shows_its_thread(kind: &Kind) -> bool {
         Kind::Switch { .. }
         | Kind::Create { .. }
         | Kind::Exit
-        | Kind::Caller { .. }
         | Kind::Call { .. }
         | Kind::Return { .. }
         | Kind::Fault { .. }

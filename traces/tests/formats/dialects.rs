@@ -197,3 +197,23 @@ fn what_the_header_of_perf_says_was_recorded_is_not_missing() {
     assert!(!with.contains("csd_queue_cpu") && !with.contains("sched_switch"), "{with}");
     assert!(with.contains("sys_enter_munmap") && !with.contains("does not say"), "{with}");
 }
+
+#[test]
+fn a_call_chain_is_of_what_its_thread_has_asked_for_and_not_of_what_interrupts_it() {
+    let of = |what: &str, chain: bool| {
+        let chain = if chain { "\t          1234 work (/bin/true)\n\n" } else { "\n" };
+        format!("true  7/7 [001] 17.712618966: {what}\n{chain}")
+    };
+    let flush = |reason: &str| format!("tlb:tlb_flush: pages:1 reason:{reason}");
+    for (what, caller) in [
+        ("syscalls:sys_enter_munmap: addr: 0x5000, len: 0x1000".to_owned(), true),
+        (flush("local MM shootdown (3)"), true),
+        (flush("remote IPI send (4)"), true),
+        (flush("flush on task switch (0)"), false),
+        (flush("remote shootdown (1)"), false),
+        (flush("remote wrong CPU (5)"), false),
+    ] {
+        let number = |chain| read_text(of(&what, chain)).expect("an event").events.len();
+        assert_eq!((number(false), number(true)), (1, 1 + usize::from(caller)), "{what}");
+    }
+}

@@ -201,11 +201,7 @@ impl Notes {
                 if let Kind::Create { task, .. } = event.kind {
                     made.insert(task);
                 }
-                let of_program = matches!(
-                    event.kind,
-                    Kind::Call { .. } | Kind::Fault { .. } | Kind::Flush { .. }
-                );
-                let chain = sample.chain.filter(|_| of_program);
+                let chain = sample.chain.filter(|_| event.is_of_its_thread());
                 let maps = sample.process.and_then(|process| maps.get(&process));
                 let chain = chain.zip(maps).map(|(chain, maps)| places(chain, maps));
                 if let Some(name) = chain.and_then(|chain| callers.caller(&chain)) {
