@@ -1,6 +1,6 @@
 //! A set-associative cache of names, replaced least recently used first.
 
-use super::model::CacheShape;
+use super::{model::CacheShape, recency::Recency};
 
 const INSTANCE_BITS: u32 = 16;
 const ORDER_BITS: u32 = 8;
@@ -74,14 +74,19 @@ impl Live {
     }
 }
 
+/// The most ways of which a set is searched name by name, and kept in order by moving them.
+const FEW: u32 = 32;
+
 /// A cache of translations, or of upper levels of walks.
 #[derive(Debug)]
 pub(crate) struct Cache {
     ways: usize,
     sets: u64,
-    /// By set, those used last first; 0 where there is nothing.
+    /// By set, those used last first unless there is a `recency`; 0 where there is nothing.
     names: Vec<u64>,
     held: Vec<Held>,
+    /// Where sets have many ways: which entry was used when, and where it is.
+    recency: Option<Recency>,
     /// For each set: one more than how many instances had ended when it was last seen to be full.
     full: Vec<u32>,
 }
@@ -95,6 +100,7 @@ impl Cache {
             sets: sets.into(),
             names: vec![0; entries],
             held: vec![Held::default(); entries],
+            recency: (shape.ways > FEW).then(|| Recency::new(sets as usize, shape.ways as usize)),
             full: vec![0; sets as usize],
         }
     }
@@ -117,7 +123,12 @@ impl Cache {
     /// Finds an entry and makes it the most recent of its set.
     #[inline]
     pub(crate) fn find(&mut self, page: u64, order: u32, name: u64) -> Option<&mut Held> {
-        let start = self.set(page, order) * self.ways;
+        let set = self.set(page, order);
+        if let Some(recency) = &mut self.recency {
+            let place = recency.find(set, name)?;
+            return Some(&mut self.held[place]);
+        }
+        let start = set * self.ways;
         let names = &mut self.names[start..start + self.ways];
         let held = &mut self.held[start..start + self.ways];
         let way = names.iter().position(|&n| n == name)?;
@@ -134,6 +145,19 @@ impl Cache {
     #[inline]
     pub(crate) fn add(&mut self, page: u64, order: u32, name: u64, new: Held, live: &Live) {
         let set = self.set(page, order);
+        if let Some(recency) = &mut self.recency {
+            let names = &mut self.names;
+            let mut place = recency.least(set);
+            if self.full[set] != live.ended + 1 {
+                match recency.from_least(set).find(|&place| !live.has(names[place])) {
+                    Some(hole) => place = hole,
+                    None => self.full[set] = live.ended + 1,
+                }
+            }
+            recency.replace(set, place, names[place], name);
+            (names[place], self.held[place]) = (name, new);
+            return;
+        }
         let start = set * self.ways;
         let names = &mut self.names[start..start + self.ways];
         let held = &mut self.held[start..start + self.ways];
@@ -152,6 +176,12 @@ impl Cache {
     /// Removes an entry.
     pub(crate) fn remove(&mut self, page: u64, order: u32, name: u64) {
         let set = self.set(page, order);
+        if let Some(recency) = &mut self.recency {
+            if let Some(place) = recency.forget(name) {
+                (self.names[place], self.full[set]) = (0, 0);
+            }
+            return;
+        }
         let start = set * self.ways;
         for n in &mut self.names[start..start + self.ways] {
             if *n == name {
@@ -166,6 +196,9 @@ impl Cache {
         for (place, name) in self.names.iter_mut().enumerate().filter(|(_, name)| **name != 0) {
             let (page, order) = pages_of(*name);
             if gone(instance_of(*name), page, order) {
+                if let Some(recency) = &mut self.recency {
+                    recency.forget(*name);
+                }
                 *name = 0;
                 self.full[place / self.ways] = 0;
             }
@@ -177,6 +210,9 @@ impl Cache {
         for entry in self.names.iter_mut().filter(|name| **name != 0) {
             let (page, order) = pages_of(*entry);
             *entry = number(instance_of(*entry)).map_or(0, |instance| name(instance, page, order));
+        }
+        if let Some(recency) = &mut self.recency {
+            recency.renamed(&self.names);
         }
         self.full.fill(0);
     }
@@ -190,6 +226,51 @@ mod tests {
     fn names_can_be_taken_apart() {
         let name = name(LAST_INSTANCE, 0x3_4567, 4);
         assert_eq!((instance_of(name), pages_of(name)), (LAST_INSTANCE, (0x3_4560, 4)));
+    }
+
+    #[test]
+    fn sets_of_many_ways_hold_what_those_of_few_would() {
+        let shape = CacheShape { entries: 24, ways: 8 };
+        let (mut few, mut many) = (Cache::new(shape), Cache::new(shape));
+        many.recency = Some(Recency::new(3, 8));
+        let mut live = Live::default();
+        (1..6).for_each(|instance| live.begin(instance));
+        let mut state = 7_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let (mut hits, mut misses) = (0, 0);
+        for turn in 0..100_000 {
+            let (instance, page) = (1 + draw(5) as u32, draw(16));
+            let (order, name) = (0, name(instance, page, 0));
+            match draw(100) {
+                0 => [&mut few, &mut many].map(|cache| cache.remove(page, order, name)),
+                1 => [&mut few, &mut many].map(|cache| {
+                    cache.remove_where(|of, first, _| of == instance && first < page);
+                }),
+                2 => {
+                    live.end(instance);
+                    let kept = |number: u32| (number != instance).then_some(number);
+                    let done = [&mut few, &mut many].map(|cache| cache.renumber(kept));
+                    live.begin(instance);
+                    done
+                }
+                _ => {
+                    let held = Held { stamp: turn, filled: 0 };
+                    let found = [&mut few, &mut many]
+                        .map(|cache| cache.find(page, order, name).map(|held| *held));
+                    assert_eq!(found[0], found[1], "turn {turn}");
+                    if found[0].is_some() {
+                        hits += 1;
+                        continue;
+                    }
+                    misses += 1;
+                    [&mut few, &mut many].map(|cache| cache.add(page, order, name, held, &live))
+                }
+            };
+        }
+        assert!(hits > 10_000 && misses > 10_000, "{hits} {misses}");
     }
 
     #[test]

@@ -59,6 +59,7 @@ mod price;
 mod program;
 mod queue;
 mod random;
+mod recency;
 mod report;
 pub mod riscv;
 mod siblings;
