@@ -85,6 +85,7 @@ pub(crate) fn start(machine: Machine) -> ! {
             println!("of {cpus} CPUs only {} have come up", up());
             arch::exit(1);
         }
+        tlb::handle_ipi(); // This CPU is online: who flushes while it comes up waits for it.
         arch::relax();
     }
     match lookaside::conformance::check(&tlb::this_cpu(), PATIENCE) {

@@ -375,6 +375,9 @@ fn refusals_say_what_to_do_and_leave_nothing() {
     assert_eq!(fs::read(folder.path().join("true.trace")).expect("it stays"), b"mine");
     let nowhere = output(folder.path(), &["-o", "no/a.trace", "--", "true"]);
     assert!(errors(&nowhere).contains("no such folder"), "{}", errors(&nowhere));
+    let standard = output(folder.path(), &["-o", "-", "--", "true"]);
+    assert!(errors(&standard).contains("not to standard output"), "{}", errors(&standard));
+    assert!(!folder.path().join("-").exists());
 
     let Some(_) = instances() else { return };
     let missing = output(folder.path(), &["-o", "m.trace", "--", "no-such-program"]);

@@ -244,6 +244,11 @@ struct Output {
 impl Output {
     /// Refuses an output file that could not be written after the recording.
     fn prepare(path: PathBuf, force: bool) -> Result<Self, Refused> {
+        if path.as_os_str() == "-" {
+            let why =
+                "a recording goes into a file, not to standard output: name one with -o".to_owned();
+            return Err(Refused(why));
+        }
         let output = Self { path, force };
         if !force && output.path.exists() {
             return Err(output.exists());

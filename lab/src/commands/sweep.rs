@@ -169,7 +169,7 @@ fn text(swept: &Swept, over: &str) -> String {
     let mut text = grid(swept, over).to_text();
     text.push('\n');
     let all = crossovers(swept);
-    if all.is_empty() {
+    if all.is_empty() && swept.compares() {
         text.push_str("No two curves of a machine cross.\n");
     }
     for one in &all {

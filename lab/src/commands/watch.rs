@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
             thread::spawn(move || drop(answer(stream, &counts)));
         }
     });
-    eprintln!("watching; counts are at http://{place}/metrics");
+    eprintln!("counts are at http://{place}/metrics, once events are read");
     let plan = Plan {
         what: What::System,
         duration,

@@ -322,6 +322,23 @@ fn a_batch_of_many_pages_flushes_everything_on_this_cpu_once() {
 }
 
 #[test]
+fn a_thread_that_moves_to_a_target_of_its_batch_flushes_nothing_there_before_the_end() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 1, &a);
+        let mut batch = batch(tlb);
+        tlb.platform().forget_logs();
+        defer(tlb, 0, &a, &mut batch, What::Page);
+        defer(tlb, 1, &a, &mut batch, What::Page);
+        assert_eq!(tlb.platform().acts(), []);
+        let _ = complete(tlb, 1, batch);
+        assert_eq!(tlb.platform().acts(), [(1, Op::FlushAll)]);
+    }
+    check(recent(3, costly(3)));
+    check(epochs(3, costly(3)));
+}
+
+#[test]
 fn what_a_batch_has_put_off_on_this_cpu_is_not_complete() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);

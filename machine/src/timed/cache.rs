@@ -149,7 +149,7 @@ impl Cache {
             let names = &mut self.names;
             let mut place = recency.least(set);
             if self.full[set] != live.ended + 1 {
-                match recency.from_least(set).find(|&place| !live.has(names[place])) {
+                match recency.upwards(set).find(|&place| !live.has(names[place])) {
                     Some(hole) => place = hole,
                     None => self.full[set] = live.ended + 1,
                 }

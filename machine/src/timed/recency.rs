@@ -38,7 +38,7 @@ impl Recency {
     }
 
     /// All places of a set, from that one on.
-    pub(super) fn from_least(&self, set: usize) -> impl Iterator<Item = usize> {
+    pub(super) fn upwards(&self, set: usize) -> impl Iterator<Item = usize> {
         let (least, latest) = (self.least(set), self.latest[set] as usize);
         core::iter::successors(Some(least), move |&place| {
             (place != latest).then(|| self.newer[place] as usize)

@@ -61,7 +61,10 @@ impl Only {
             let found: Vec<_> = PRICES.iter().filter(|(price, _)| is_meant(price)).collect();
             if found.is_empty() {
                 let known = PRICES.map(|(price, _)| price).join(", ");
-                return Err(Refused(format!("`{name}` cannot be measured; these can: {known}")));
+                let all = "and `interrupt`, `line`, `root` and `flush` for all that begin so";
+                return Err(Refused(format!(
+                    "`{name}` cannot be measured; these can: {known}, {all}"
+                )));
             }
             for &&(price, scope) in &found {
                 only.names.push(price);

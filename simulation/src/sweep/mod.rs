@@ -423,6 +423,12 @@ impl Swept {
         all.dedup();
         all
     }
+
+    /// Whether any machine has several curves.
+    #[must_use]
+    pub fn compares(&self) -> bool {
+        self.curves.len() > self.machines().len()
+    }
 }
 
 #[cfg(test)]

@@ -115,9 +115,9 @@ pub fn html(swept: &Swept, heading: &Heading<'_>) -> String {
         escaped(heading.about),
     );
     let crossings = crossovers(swept);
-    if crossings.is_empty() {
+    if crossings.is_empty() && swept.compares() {
         page.push_str("<p>No two curves of a machine cross.</p>\n");
-    } else {
+    } else if !crossings.is_empty() {
         page.push_str("<ul>\n");
         for one in &crossings {
             let _ = writeln!(page, "<li>{}</li>", escaped(&sentence(one, heading.over)));

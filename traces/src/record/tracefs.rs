@@ -51,7 +51,7 @@ pub(super) fn find() -> Result<PathBuf, Refused> {
 }
 
 fn needs_root() -> Refused {
-    Refused("recording needs root: run the same command with sudo, or as root".to_owned())
+    Refused("tracing needs root: run the same command with sudo, or as root".to_owned())
 }
 
 /// The mount point of tracefs in the text of `/proc/mounts`; that of its own rather than the one within

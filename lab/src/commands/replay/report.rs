@@ -84,7 +84,7 @@ impl Report {
         let mut files =
             fs::read_dir(folder).map_err(|error| Refused(format!("`{shown}`: {error}")))?;
         if files.next().is_some() && !report::is_report(folder) {
-            let why = "holds files other than those of an earlier report; `--force` writes into it";
+            let why = "holds files, and no earlier report; `--force` writes into it";
             return Err(Refused(format!("`{shown}` {why}")));
         }
         Ok(())
