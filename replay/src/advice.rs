@@ -322,6 +322,7 @@ mod tests {
             metric: "time",
             best: best.to_vec(),
             tied: machines - best.iter().sum::<usize>(),
+            tie: TIE,
             lost: lost(shares),
             pair: [0, 1],
             gain: Interval { low: 1.0, median: 1.0, high: 1.0 },

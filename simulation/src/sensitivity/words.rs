@@ -129,7 +129,7 @@ pub fn unpriced(answer: &Answer, machine: &str) -> Option<String> {
 
 /// Whether the other strategy is better at one end of a number's range.
 fn flips(one: &Influence, answer: &Answer) -> bool {
-    one.turns(answer.pair)
+    one.turns(answer.pair, answer.tie)
 }
 
 /// What to measure a number is good for.
@@ -241,6 +241,7 @@ mod tests {
             metric: "time",
             best: vec![9, 1],
             tied: 0,
+            tie: 0.0,
             lost: vec![[0.0; 2]; 2],
             pair: [0, 1],
             gain: Interval { low: 0.9, median: 1.5, high: 2.0 },
