@@ -296,6 +296,8 @@ impl Mechanism {
 
 #[cfg(test)]
 mod tests {
+    use lookaside_simulation::sensitivity::Gaps;
+
     use super::*;
 
     /// How much more than the best each takes, in the mean of machines and at most.
@@ -327,8 +329,7 @@ mod tests {
             pair: [0, 1],
             gain: Interval { low: 1.0, median: 1.0, high: 1.0 },
             influences: Vec::new(),
-            unpriced: Vec::new(),
-            assumed: Vec::new(),
+            gaps: Gaps::default(),
             readings: Vec::new(),
         };
         verdict(&answer, 1, 2)

@@ -9,7 +9,7 @@ use lookaside_simulation::{
     seeds,
     sensitivity::{self, Answer, Question, words},
     strategy,
-    workload::Outcome,
+    workload::{self, Outcome},
 };
 use lookaside_terminal::{
     Refused,
@@ -292,16 +292,8 @@ fn implausible(shown: &Shown, answer: &Answer) -> Vec<String> {
         let (Some(metric), Some(interval)) = (one.metrics.first(), intervals.first()) else {
             continue;
         };
-        let value = metric.values[0];
-        if !interval.has(value) {
-            let side = if value < interval.low { "below" } else { "above" };
-            lines.push(format!(
-                "{} of {} with the file's numbers, {}, is {side} what is plausible: take the plausible one.",
-                metric.key,
-                one.strategy,
-                number(value)
-            ));
-        }
+        let of = format!("{} of {}", metric.key, one.strategy);
+        lines.extend(words::implausible(&of, metric.values[0], interval));
     }
     lines
 }
@@ -489,6 +481,8 @@ pub(super) fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::V
             "intervals": answer.intervals[strategy].iter().map(interval).collect::<Vec<_>>(),
         })
     };
+    let metrics = answer.outcomes.first().and_then(|machines| machines.first());
+    let name = |metric: &workload::Metric| json!({ "key": metric.key, "unit": metric.unit });
     json!({
         "machines": answer.machines,
         "tied_on": answer.tied,
@@ -498,7 +492,8 @@ pub(super) fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::V
         "gain": interval(&answer.gain),
         "strategies": strategies.iter().enumerate().map(of).collect::<Vec<_>>(),
         "turns_on": answer.influences.iter().map(influence).collect::<Vec<_>>(),
-        "unpriced": answer.unpriced,
-        "assumed_prices": answer.assumed,
+        "metrics": metrics.into_iter().flatten().map(name).collect::<Vec<_>>(),
+        "unpriced": answer.gaps.unpriced,
+        "assumed_prices": answer.gaps.assumed,
     })
 }

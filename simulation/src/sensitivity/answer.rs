@@ -5,10 +5,10 @@ use rayon::prelude::*;
 
 use super::{
     rank,
-    sample::{self, Plausible, Uncertain},
+    sample::{self, Gaps, Plausible, Uncertain},
 };
 use crate::{
-    data::{Better, Machine, Quality, Ranges},
+    data::{Better, Machine, Ranges},
     workload::Metric,
 };
 
@@ -138,10 +138,8 @@ pub struct Answer {
     pub gain: Interval,
     /// What the answer turns on, most first.
     pub influences: Vec<Influence>,
-    /// Prices that the machine file should have and has not, by key.
-    pub unpriced: Vec<String>,
-    /// The prices, also of the file, whose range is assumed, by key.
-    pub assumed: Vec<String>,
+    /// What the machine file has no price for.
+    pub gaps: Gaps,
     /// The readings of the sources, with on how many of its machines [`Answer::pair`]'s first is best; that of the
     /// file first.
     pub readings: Vec<(String, usize, usize)>,
@@ -260,11 +258,6 @@ impl Question<'_> {
         let intervals = (0..strategies.len())
             .map(|s| (0..outcomes[s][0].len()).map(|metric| interval(s, metric)).collect())
             .collect();
-        let names = |of: fn(&Uncertain) -> bool| {
-            numbers.iter().filter(|one| of(one)).map(|one| one.name.clone()).collect()
-        };
-        let unpriced = names(|number| number.quality == Quality::Unpriced);
-        let assumed = names(|number| number.is_assumed && number.name.starts_with("prices."));
         Ok(Answer {
             machines: all.len(),
             intervals,
@@ -276,8 +269,7 @@ impl Question<'_> {
             pair,
             gain,
             influences,
-            unpriced,
-            assumed,
+            gaps: Gaps::among(&numbers),
             readings: readings(machine, &all, &answers, is_one),
             outcomes,
         })
@@ -384,6 +376,7 @@ mod tests {
     use lookaside_machine::timed::Price;
 
     use super::*;
+    use crate::data::Quality;
 
     /// What plausible machines say of strategies whose times on each of them are these.
     fn answer(times: &[&[f64]], tie: f64) -> Answer {

@@ -111,6 +111,33 @@ pub fn uncertain(machine: &Machine, ranges: &Ranges, assumed: &[&str]) -> Vec<Un
     all
 }
 
+/// What a machine has no price for, and what is assumed of it, by the names of the numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// Prices that the machine file should have and has not.
+    pub unpriced: Vec<String>,
+    /// The prices, also of the file, whose range is assumed.
+    pub assumed: Vec<String>,
+}
+
+impl Gaps {
+    /// Those of a machine.
+    #[must_use]
+    pub fn of(machine: &Machine, ranges: &Ranges) -> Self {
+        Self::among(&uncertain(machine, ranges, &[]))
+    }
+
+    pub(super) fn among(numbers: &[Uncertain]) -> Self {
+        let names = |of: fn(&Uncertain) -> bool| {
+            numbers.iter().filter(|one| of(one)).map(|one| one.name.clone()).collect()
+        };
+        Self {
+            unpriced: names(|number| number.quality == Quality::Unpriced),
+            assumed: names(|number| number.is_assumed && number.name.starts_with("prices.")),
+        }
+    }
+}
+
 /// The prices that were measured in one sum with another, each with that other.
 fn sums(machine: &Machine) -> impl Iterator<Item = (Price, Price)> + '_ {
     let price = |key: &str| Price::ALL.iter().copied().find(|price| price.key() == key);

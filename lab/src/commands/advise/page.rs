@@ -265,7 +265,7 @@ impl Page<'_> {
         let basis = self.inputs.basis(&self.read.trace.origin, self.machine);
         let mut lines = vec![refills, basis.flushes_from().to_owned()];
         lines.extend(basis.notes());
-        lines.extend(words::unpriced(plausible, &self.machine.key));
+        lines.extend(words::gaps(&plausible.gaps, &self.machine.key));
         if mechanisms.iter().any(|of| of.share(of.time.high) > 1.0) {
             lines.push(OVERFULL.to_owned());
         }
@@ -345,8 +345,8 @@ impl Page<'_> {
             "measure": words::measurement(plausible)
                 .filter(|_| !reasons.is_empty())
                 .map(|price| format!("lookaside calibrate --only {price}")),
-            "unpriced": plausible.unpriced,
-            "assumed_prices": plausible.assumed,
+            "unpriced": plausible.gaps.unpriced,
+            "assumed_prices": plausible.gaps.assumed,
             "reasons": reasons,
             "assumptions": self.limits(),
         });
