@@ -74,6 +74,8 @@ struct Results {
     metrics: Vec<Metric>,
     /// Of the first seed.
     counters: Counters,
+    /// What is to be known of the results of the first seed.
+    notes: Vec<String>,
     events: u64,
     simulated: u64,
 }
@@ -202,6 +204,7 @@ impl Results {
             strategy: strategy.to_owned(),
             metrics: (0..first.metrics.len()).map(metric).collect(),
             counters: first.report.counters(),
+            notes: first.notes.clone(),
             events: outcomes.iter().map(|outcome| outcome.report.events).sum(),
             simulated: outcomes.iter().map(|outcome| outcome.report.elapsed).sum(),
         }
@@ -283,6 +286,17 @@ fn spread(results: &[Results]) -> Vec<String> {
         }
     }
     lines
+}
+
+/// What is to be known of the results, each once.
+fn notes(results: &[Results]) -> Vec<&str> {
+    let mut all: Vec<&str> = Vec::new();
+    for note in results.iter().flat_map(|one| &one.notes) {
+        if !all.contains(&note.as_str()) {
+            all.push(note);
+        }
+    }
+    all
 }
 
 /// What is to be said of values of the file that are outside what plausible machines give.
@@ -376,6 +390,9 @@ fn to_text(
     for line in spread(&shown.results) {
         certainty += &wrapped(&line, 0);
     }
+    for line in notes(&shown.results) {
+        certainty += &wrapped(line, 0);
+    }
     if !shown.assumed.is_empty() {
         let paths = shown.assumed.join(", ");
         let line =
@@ -448,6 +465,7 @@ fn to_json(arguments: &Arguments, machine: &str, shown: &Shown) -> String {
         "seed": seed,
         "seeds": seeds,
         "results": rows.collect::<Vec<_>>(),
+        "notes": notes(results),
         "counters": counters.collect::<serde_json::Map<_, _>>(),
         "events": results.iter().map(|one| one.events).sum::<u64>(),
         "seconds": results.iter().map(|one| one.simulated).sum::<u64>() as f64 / 1e12,

@@ -400,3 +400,43 @@ fn what_would_be_lost_or_taken_for_another_is_refused() {
         assert!(why.starts_with("w.toml:") && why.contains(words), "{why}");
     }
 }
+
+#[test]
+fn threads_that_never_run_and_what_none_came_to_are_said() {
+    let text = one("time = \"2 ms\"", "forever\nwork 5 us\ncount rounds\ndone");
+    let late = "[[threads]]\nname = \"late\"\nspace = \"app\"\ncount = 1\ncpu = 0\n\
+                program = \"\"\"\nforever\nwork 5 us\ncount progress\ndone\n\"\"\"\n";
+    let notes = |text: &str| run(1, text).unwrap().notes;
+    assert_eq!(notes(&text), [""; 0]);
+    let [never, none] = &notes(&format!("{text}{late}"))[..] else { panic!("two notes") };
+    let line = 2 + text.lines().count();
+    assert!(
+        never.starts_with(&format!("w.toml:{line}: 1 of 1 threads of `late` never ran")),
+        "{never}"
+    );
+    assert!(never.contains("a shorter `quantum`"), "{never}");
+    assert!(none.contains("`progress` is 0 as no thread came to it"), "{none}");
+    let short = text.replace("time =", "quantum = \"100 us\"\ntime =");
+    assert_eq!(notes(&format!("{short}{late}")), [""; 0]);
+    // It ends, and all with it, before anything is counted.
+    let early = late.replace("forever\nwork 5 us\ncount progress\ndone", "count progress");
+    let all = notes(&format!("{short}{early}"));
+    let is_said = |note: &String| note.contains("all but the first tenth");
+    assert!(all.len() == 2 && all.iter().all(is_said), "{all:?}");
+}
+
+#[test]
+fn ways_to_clear_blocks_are_refused_where_nothing_has_blocks() {
+    for entry in strategy::all() {
+        let ran = run_on("neoverse_n1", entry.name, 2, &one("", "unmap me 1"));
+        match strategy::is_of_blocks(entry.name) {
+            true => {
+                assert!(ran.unwrap_err().0.contains("`exit_group` has blocks"), "{}", entry.name)
+            }
+            false if entry.isas.contains(&Isa::Aarch64) => {
+                assert!(!ran.is_err_and(|why| why.0.contains("blocks")), "{}", entry.name);
+            }
+            false => assert!(ran.is_err(), "{}", entry.name),
+        }
+    }
+}
