@@ -240,7 +240,7 @@ pub(super) fn is_own_name(word: &str) -> bool {
 fn is_no_name(word: &str, parameters: &[Parameter]) -> bool {
     let is_name = is_own_name(word)
         || parameters.iter().any(|one| one.name == word)
-        || ["random", "batch", "each"].contains(&word);
+        || ["random", "batch", "each", "of"].contains(&word);
     !is_name
 }
 

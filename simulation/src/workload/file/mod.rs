@@ -435,6 +435,7 @@ fn price_of(machine: &Machine, ranges: &Ranges, price: Price) -> Ps {
 fn paths(groups: &[Group]) -> Vec<&'static str> {
     let mut all: BTreeSet<&'static str> = ["fault", "switch"].into();
     for act in groups.iter().flat_map(|group| &group.statements).map(|one| &one.act) {
+        let act = if let Act::Of(_, act) = act { act } else { act };
         let more: &[&str] = match act {
             Act::Map(_) | Act::Protect(_) | Act::Allow(_) | Act::Discard(_) => &["call", "page"],
             Act::Unmap(_) | Act::Free(_) => &["call", "page"],

@@ -73,6 +73,8 @@ pub(super) struct State<'a> {
     /// The CPU of each thread.
     pub(super) homes: Vec<Cell<usize>>,
     queues: Vec<List<usize>>,
+    /// The process of each space that threads share, if any are there.
+    pub(super) shared: Vec<Option<Process>>,
     /// Threads that sleep on each CPU, with when they wake.
     pub(super) sleepers: Vec<RefCell<Vec<(Ps, usize)>>>,
     /// What an idle CPU reads: it is written when a thread is made ready there.
@@ -177,6 +179,7 @@ impl<'a> State<'a> {
             homes: plan.iter().map(|one| Cell::new(one[2])).collect(),
             threads,
             queues,
+            shared,
             sleepers: (0..cpus).map(|_| RefCell::default()).collect(),
             bells,
             wake,
