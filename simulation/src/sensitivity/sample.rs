@@ -156,13 +156,15 @@ fn parts_of(machine: &Machine, name: &str) -> f64 {
     parts.map(|(part, _)| machine.model.prices.charge(part) as f64).sum()
 }
 
-/// Takes parts out of the sums that were drawn: what is sure is the sum.
+/// Takes parts out of the sums that were drawn: what is sure is the sum, which no part exceeds.
 fn take_parts_out(machine: &mut Machine) {
     let sums: Vec<(Price, Price)> = sums(machine).collect();
     let prices = &mut machine.model.prices;
     for (part, whole) in sums {
         if let Some(sum) = prices.get(whole) {
-            prices.set(whole, sum.saturating_sub(prices.charge(part)));
+            let taken = prices.charge(part).min(sum);
+            prices.set(part, taken);
+            prices.set(whole, sum - taken);
         }
     }
 }
@@ -337,6 +339,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_part_is_more_than_its_sum() {
+        let mut machine = Machine::named("turin").unwrap();
+        let parts = [Price::InterruptDeliver, Price::InterruptEntry];
+        let mut left = |sum: Ps| {
+            machine.model.prices.set(parts[0], sum);
+            machine.model.prices.set(parts[1], 350_000);
+            take_parts_out(&mut machine);
+            parts.map(|price| machine.model.prices.charge(price))
+        };
+        assert_eq!(left(400_000), [50_000, 350_000]);
+        assert_eq!(left(348_600), [0, 348_600]);
     }
 
     #[test]
