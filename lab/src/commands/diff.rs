@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use lookaside_replay::{
     difference::{Change, Difference, Per},
-    what_if::{Scenario, Turned},
+    what_if::{Scenario, Setting},
 };
 use lookaside_simulation::reproduce::Book;
 use lookaside_terminal::{
@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         None => [scene::side_name(&knobs[0]), scene::side_name(&knobs[1])],
     };
     let [this, that] =
-        [0, 1].map(|side| Turned { scenarios: &as_recorded[side], knobs: &knobs[side] });
+        [0, 1].map(|side| Setting { scenarios: &as_recorded[side], knobs: &knobs[side] });
     let answer = plausible.ask(|machines, done| {
         this.on_plausible_machines(&that, per, (&book.ranges, machines), done)
     })?;

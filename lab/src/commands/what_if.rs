@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
 use lookaside_replay::{
     difference::{Difference, Per},
-    what_if::{KNOBS, Knob, RECORDED, Scenario, Turned},
+    what_if::{KNOBS, Knob, RECORDED, Scenario, Setting},
 };
 use lookaside_simulation::{
     data::{Isa, Ranges},
@@ -94,7 +94,7 @@ impl Asked<'_> {
     /// What plausible machines say of knobs beside the settings that were recorded.
     fn on_plausible_machines(&self, knobs: &[Knob]) -> Result<Option<Answer>, Refused> {
         let scenarios = core::slice::from_ref(self.now);
-        let [now, then] = [&[][..], knobs].map(|knobs| Turned { scenarios, knobs });
+        let [now, then] = [&[][..], knobs].map(|knobs| Setting { scenarios, knobs });
         self.plausible.ask(|machines, done| {
             now.on_plausible_machines(&then, Per::Second, (self.ranges, machines), done)
         })

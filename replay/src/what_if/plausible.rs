@@ -14,14 +14,14 @@ pub const RECORDED: &str = "the recorded settings";
 
 /// One side of a comparison: recordings, and the knobs that are turned for each of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Turned<'s> {
+pub struct Setting<'s> {
     /// The recordings without these knobs, at least one.
     pub scenarios: &'s [Scenario],
     /// The knobs.
     pub knobs: &'s [Knob],
 }
 
-impl Turned<'_> {
+impl Setting<'_> {
     /// What [plausible machines](crate::plausible) say of this side and of another on the same machine. `done` is called after
     /// each replay.
     ///
@@ -42,7 +42,7 @@ impl Turned<'_> {
             ..scenario.clone()
         };
         let run = |machine: &Machine, side: usize, seed: u64| {
-            let Turned { scenarios, knobs } = both[side];
+            let Setting { scenarios, knobs } = both[side];
             let replayed = |scenario: &Scenario| {
                 let replayed = one(scenario, machine).with(knobs)?.replay(seed);
                 done();
