@@ -296,6 +296,8 @@ impl Mechanism {
 
 #[cfg(test)]
 mod tests {
+    use lookaside_simulation::sensitivity::Gaps;
+
     use super::*;
 
     /// How much more than the best each takes, in the mean of machines and at most.
@@ -322,12 +324,12 @@ mod tests {
             metric: "time",
             best: best.to_vec(),
             tied: machines - best.iter().sum::<usize>(),
+            tie: TIE,
             lost: lost(shares),
             pair: [0, 1],
             gain: Interval { low: 1.0, median: 1.0, high: 1.0 },
             influences: Vec::new(),
-            unpriced: Vec::new(),
-            assumed: Vec::new(),
+            gaps: Gaps::default(),
             readings: Vec::new(),
         };
         verdict(&answer, 1, 2)

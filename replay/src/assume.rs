@@ -157,6 +157,69 @@ pub fn working_set_of(pattern: &Pattern) -> Result<WorkingSet, Refused> {
     Ok(WorkingSet { window: (pattern.window / 2).max(1), hot, others, pool })
 }
 
+/// Whose costs a replay has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Those of a machine that the user named.
+    Named,
+    /// Those of the shipped machine of the recorded processor.
+    Processor,
+    /// Those of a machine that stands for the recorded one, of which none is shipped.
+    StandIn,
+}
+
+impl Whose {
+    /// Whose they are for such a trace; `chosen` says that the machine was chosen for it, and not named.
+    #[must_use]
+    pub fn of(origin: &Origin, machine: &Machine, chosen: bool) -> Self {
+        match chosen {
+            false => Self::Named,
+            true if same_processor(origin) == Some(&machine.key) => Self::Processor,
+            true => Self::StandIn,
+        }
+    }
+
+    /// Its name for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Named => "named",
+            Self::Processor => "processor",
+            Self::StandIn => "stand-in",
+        }
+    }
+
+    /// The same in a sentence or two.
+    #[must_use]
+    pub fn sentence(self, origin: &Origin, machine: &Machine) -> String {
+        let (key, name) = (&machine.key, &machine.name);
+        match self {
+            Self::Named => return format!("Costs are those of `{key}` ({name})."),
+            Self::Processor => {
+                return format!(
+                    "Costs are those of `{key}` ({name}), the machine of the recorded processor."
+                );
+            }
+            Self::StandIn => {}
+        }
+        let Hardware { processor, name: model, hypervisor, .. } = &origin.hardware;
+        let architecture = origin.architecture.as_deref();
+        let mut what =
+            architecture.unwrap_or("an unknown architecture, probably x86_64").to_owned();
+        if let Some(processor) = processor {
+            what = format!("{} ({processor})", model.as_deref().unwrap_or(&what));
+        }
+        if origin.guest == Some(true) {
+            what =
+                format!("a guest of {} on {what}", hypervisor.as_deref().unwrap_or("a hypervisor"));
+        }
+        format!(
+            "No shipped machine is {what}: costs are those of `{key}` ({name}), which stands for it. \
+             `calibrate`, run there, measures that machine; --machine takes the file."
+        )
+    }
+}
+
 /// The assumptions of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Basis<'a> {
@@ -184,8 +247,14 @@ impl Basis<'_> {
     /// All of it in sentences.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
+        [self.machine()].into_iter().chain(self.besides()).collect()
+    }
+
+    /// All but [whose costs](Whose::sentence) it has.
+    #[must_use]
+    pub fn besides(&self) -> Vec<String> {
         let Self { script, .. } = *self;
-        let mut all = vec![self.machine()];
+        let mut all = Vec::new();
         all.extend(self.interrupts.map(|Interrupts { send, arrive, look, ask, page, .. }| {
             let [send, arrive] = [send, arrive].map(|time| time as f64 / 1000.0);
             let [look, ask] = [look, ask].map(|time| time as f64 / 1000.0);
@@ -267,31 +336,7 @@ impl Basis<'_> {
     }
 
     fn machine(&self) -> String {
-        let key = &self.machine.key;
-        let name = &self.machine.name;
-        if !self.chosen {
-            return format!("Costs are those of `{key}` ({name}).");
-        }
-        let Hardware { processor, name: model, hypervisor, .. } = &self.origin.hardware;
-        if same_processor(self.origin) == Some(key) {
-            return format!(
-                "Costs are those of `{key}` ({name}), the machine of the recorded processor."
-            );
-        }
-        let architecture = self.origin.architecture.as_deref();
-        let mut what =
-            architecture.unwrap_or("an unknown architecture, probably x86_64").to_owned();
-        if let Some(processor) = processor {
-            what = format!("{} ({processor})", model.as_deref().unwrap_or(&what));
-        }
-        if self.origin.guest == Some(true) {
-            what =
-                format!("a guest of {} on {what}", hypervisor.as_deref().unwrap_or("a hypervisor"));
-        }
-        format!(
-            "No shipped machine is {what}: costs are those of `{key}` ({name}), which stands for it. \
-             `calibrate`, run there, measures that machine; --machine takes the file."
-        )
+        Whose::of(self.origin, self.machine, self.chosen).sentence(self.origin, self.machine)
     }
 
     /// Where flushes come from, in a sentence.

@@ -15,6 +15,7 @@ pub mod difference;
 pub mod inputs;
 pub mod interrupts;
 mod plan;
+pub mod plausible;
 mod player;
 pub mod report;
 mod tally;
@@ -277,6 +278,11 @@ impl Upkeep {
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let Self { switches, refills, flushes, waits, interrupted, fabric } = *self;
         Self::NAMES.into_iter().zip([switches, refills, flushes, waits, interrupted, fabric])
+    }
+
+    /// All [known](Self::known) causes with their names.
+    pub fn known_causes(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.iter().filter(|(name, _)| *name != "refills")
     }
 
     /// Adds what something else took.

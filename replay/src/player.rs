@@ -428,8 +428,12 @@ impl<'a> Program<'_, 'a> {
         self.player.count(account);
         // Of a recording of a command, switches to other programs are not its own.
         let recorded = self.player.accounts.who(account).is_none_or(|who| who.recorded);
-        self.player.switches.set(self.player.switches.get() + u64::from(recorded));
-        self.player.timed(1, 0, || turn(self.kernel, &process));
+        if recorded {
+            self.player.switches.set(self.player.switches.get() + 1);
+            self.player.timed(1, 0, || turn(self.kernel, &process));
+        } else {
+            turn(self.kernel, &process);
+        }
         self.player.refills_for(account);
     }
 

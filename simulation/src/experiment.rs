@@ -114,16 +114,15 @@ pub fn predict(path: &str, seeds: u64) -> Result<Vec<Prediction>, Refused> {
         let sample = |seed: u64| -> Result<f64, Refused> {
             let of = |trial: &Trial| -> Result<f64, Refused> {
                 let outcome = &outcomes[&(key(trial), seed)];
-                let value = outcome.as_ref().map_err(Clone::clone)?.metric(&trial.metric)?;
+                let outcome = outcome.as_ref().map_err(Clone::clone)?;
+                let value = outcome.metric(&trial.metric)?;
+                let why = match &outcome.notes[..] {
+                    [] => "nothing of it fell into the time that is counted; give the workload more `time`".into(),
+                    notes => notes.join(" "),
+                };
                 match value > 0.0 {
                     true => Ok(published.scale * value),
-                    false => {
-                        let why = "is 0: nothing of it fell into the time that is counted";
-                        Err(Refused(format!(
-                            "`{}` {why}; give the workload more `time`",
-                            trial.metric
-                        )))
-                    }
+                    false => Err(Refused(format!("`{}` is 0: {why}", trial.metric))),
                 }
             };
             let value = of(&published.run)?;

@@ -98,7 +98,8 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     }
     if let [only] = &inputs.strategies[..] {
         return Err(Refused(format!(
-            "`{only}` is the only strategy that is modelled for `{}`, which is {}: there is nothing to choose from",
+            "`{only}` is the only strategy that is modelled for `{}`, which is {}: there is nothing to choose from; `lookaside replay` \
+             says what it costs there, and how sure that is",
             machine.key,
             machine.isa.name()
         ))

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use lookaside_replay::{
     difference::{Change, Difference, Per},
-    what_if::Scenario,
+    what_if::{Scenario, Setting},
 };
 use lookaside_simulation::reproduce::Book;
 use lookaside_terminal::{
@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::{
     output::Format,
+    plausible::{self, Costs, Plausible},
     scene::{self, Counted, Options, Read},
 };
 
@@ -42,6 +43,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum)]
     per: Option<Each>,
     #[command(flatten)]
+    plausible: Plausible,
+    #[command(flatten)]
     options: Options,
 }
 
@@ -56,8 +59,9 @@ enum Each {
 
 /// Runs `lookaside diff`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
-    let Arguments { first, second, with, against, per, options } = arguments;
+    let Arguments { first, second, with, against, per, plausible, options } = arguments;
     options.output.check()?;
+    plausible.check()?;
     let knobs = [scene::knobs(&split(against))?, scene::knobs(&split(with))?];
     let open = |text: &str| -> super::Result<Vec<Read>> {
         let paths = scene::paths(text);
@@ -70,10 +74,13 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let seconds = second.as_deref().map(open).transpose()?;
     let mut book = Book::shipped()?;
     let reads = [&firsts, seconds.as_ref().unwrap_or(&firsts)];
+    let mut as_recorded: [Vec<Scenario>; 2] = Default::default();
     let mut sides: [Vec<Scenario>; 2] = Default::default();
-    for ((side, reads), knobs) in sides.iter_mut().zip(reads).zip(&knobs) {
+    for (i, (reads, knobs)) in reads.into_iter().zip(&knobs).enumerate() {
         for read in reads {
-            side.push(options.scenario(read, &mut book)?.with(knobs)?);
+            let scenario = options.scenario(read, &mut book)?;
+            sides[i].push(scenario.with(knobs)?);
+            as_recorded[i].push(scenario);
         }
     }
     one_machine(&sides)?;
@@ -103,26 +110,38 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         ],
         None => [scene::side_name(&knobs[0]), scene::side_name(&knobs[1])],
     };
+    let [this, that] =
+        [0, 1].map(|side| Setting { scenarios: &as_recorded[side], knobs: &knobs[side] });
+    let answer = plausible.ask(|machines, done| {
+        this.on_plausible_machines(&that, per, (&book.ranges, machines), done)
+    })?;
+    let origins = reads.into_iter().flatten().map(|read| &read.trace.origin);
+    let costs = Costs::of(&as_recorded[0][0].machine, &book.ranges, options.is_chosen(), origins);
+    let how_sure = plausible::how_sure(answer.as_ref(), &names, &[]);
+    let certainty = answer.as_ref().map(|answer| super::run::certainty(answer, &names));
     let names = [names[0].as_str(), names[1].as_str()];
     let assumed: Vec<&String> = sides.iter().flatten().flat_map(|side| &side.assumed).collect();
     let machine = &sides[0][0].machine;
     let text = match options.output.format {
         Format::Json => {
-            let about = json!({
+            let mut about = json!({
                 "machine": machine.key,
                 "strategies": sides.iter().map(|side| &side[0].strategy).collect::<Vec<_>>(),
                 "assumed": assumed,
+                "certainty": certainty,
             });
+            costs.add_to(&mut about);
             format!("{:#}\n", scene::to_json(&difference, names, &about))
         }
         Format::Csv => scene::tables(&difference, names, counted, Grid::to_csv),
         form => {
             let form = if form == Format::Markdown { Grid::to_markdown } else { Grid::to_text };
-            let mut text = format!("{}\n\n", wrapped(&sentence(&difference, names), 0));
+            let mut text =
+                format!("{}\n{}", wrapped(&sentence(&difference, names), 0), costs.text());
+            text += &how_sure;
             text += &scene::tables(&difference, names, counted, form);
             text += &format!(
-                "\nCosts are those of `{}`. `~` is no change beyond the spread of the replays, of which each side has {}.\n",
-                machine.key,
+                "\n`~` is no change beyond the spread of the replays, of which each side has {}.\n",
                 before.runs.len(),
             );
             for sentence in assumed {

@@ -26,6 +26,8 @@ pub(crate) mod list;
 pub(crate) mod litmus;
 mod output;
 mod parquet;
+#[cfg(feature = "traces")]
+mod plausible;
 mod progress;
 #[cfg(all(feature = "traces", target_os = "linux"))]
 pub(crate) mod record;

@@ -14,7 +14,12 @@ use lookaside_replay::{
     inputs::{Choice, Inputs},
     replay_with_timeline, with_band,
 };
-use lookaside_simulation::{data::Machine, reproduce::Book};
+use lookaside_simulation::{
+    data::{Machine, Ranges},
+    reproduce::Book,
+    sensitivity::{Answer, Interval, words},
+    workload::Metric,
+};
 use lookaside_terminal::{
     Refused,
     grid::{Grid, number, times, wrapped},
@@ -27,6 +32,7 @@ use serde_json::{Value, json};
 use self::{report::Report, validated::validated};
 use super::{
     output::{Format, Output},
+    plausible::{self, Costs, Plausible},
     progress,
     timeline::Timeline,
 };
@@ -74,6 +80,8 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "flushes")]
     validate: bool,
     #[command(flatten)]
+    plausible: Plausible,
+    #[command(flatten)]
     report: Report,
     #[command(flatten)]
     timeline: Timeline,
@@ -111,7 +119,14 @@ struct Plan<'a> {
     arguments: &'a Arguments,
     trace: &'a Trace,
     machine: &'a Machine,
+    ranges: &'a Ranges,
     inputs: Inputs,
+}
+
+/// What is shown: what the strategies gave with the file's numbers, and what plausible machines say.
+struct Shown {
+    runs: Vec<Replayed>,
+    answer: Option<Answer>,
 }
 
 /// Says on standard error what a trace lacks, for commands whose results have no place for that.
@@ -128,6 +143,7 @@ pub(super) fn note_losses(path: &Path, trace: &Trace) {
 /// Runs `lookaside replay`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     arguments.output.check()?;
+    arguments.plausible.check()?;
     arguments.report.check()?;
     arguments.timeline.check()?;
     let trace = import::open(&arguments.file)?;
@@ -163,14 +179,19 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     if arguments.validate {
         return validated(&plan, &runs);
     }
+    let answer = arguments.plausible.ask(|machines, done| {
+        let asked = (machines, arguments.seed);
+        plan.inputs.on_plausible_machines(plan.machine, plan.ranges, asked, done)
+    })?;
+    let shown = Shown { runs, answer };
     let text = match arguments.output.format {
-        Format::Json => plan.to_json(&runs),
-        Format::Csv => plan.to_csv(&runs),
-        Format::Markdown => plan.to_text(&runs, Grid::to_markdown),
-        Format::Table => plan.to_text(&runs, Grid::to_text),
+        Format::Json => plan.to_json(&shown),
+        Format::Csv => plan.to_csv(&shown),
+        Format::Markdown => plan.to_text(&shown, Grid::to_markdown),
+        Format::Table => plan.to_text(&shown, Grid::to_text),
     };
     arguments.output.write(&text)?;
-    arguments.report.write(&plan, &runs)?;
+    arguments.report.write(&plan, &shown.runs)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -194,7 +215,7 @@ impl<'a> Plan<'a> {
         };
         let inputs = choice.inputs(trace, book)?;
         let machine = book.machine(&inputs.machine)?;
-        Ok(Self { arguments, trace, machine, inputs })
+        Ok(Self { arguments, trace, machine, ranges: &book.ranges, inputs })
     }
 
     fn setup<'s>(&'s self, strategy: &'s str) -> Setup<'s> {
@@ -203,10 +224,6 @@ impl<'a> Plan<'a> {
 
     fn basis(&self) -> Basis<'_> {
         self.inputs.basis(&self.trace.origin, self.machine)
-    }
-
-    fn sentences(&self) -> Vec<String> {
-        self.basis().sentences()
     }
 
     fn heading(&self) -> String {
@@ -223,14 +240,31 @@ impl<'a> Plan<'a> {
         )
     }
 
-    fn assumptions(&self) -> String {
-        self.sentences().iter().map(|text| format!("* {}\n", wrapped(text, 0))).collect()
+    fn costs(&self) -> Costs {
+        Costs::of(self.machine, self.ranges, self.inputs.chosen, [&self.trace.origin])
     }
 
-    fn to_text(&self, runs: &[Replayed], form: fn(&Grid) -> String) -> String {
+    fn assumptions(&self) -> String {
+        let all = self.basis().besides();
+        all.iter().map(|text| format!("* {}\n", wrapped(text, 0))).collect()
+    }
+
+    fn to_text(&self, shown: &Shown, form: fn(&Grid) -> String) -> String {
+        let Shown { runs, answer } = shown;
         let first = &runs[0];
-        let mut text = format!("{}\n\n{}\n", self.heading(), wrapped(&headline(runs), 0));
+        let mut text = format!("{}\n\n{}", self.heading(), self.costs().text());
+        text += &format!("{}\n", wrapped(&headline(shown), 0));
+        let more: Vec<String> =
+            answer.iter().flat_map(|answer| implausible(runs, answer)).collect();
+        text += &plausible::how_sure(answer.as_ref(), &self.inputs.strategies, &more);
         text += &format!("time of all CPUs, in ms\n\n{}\n", form(&causes(runs)));
+        if let Some(answer) = answer {
+            text += &format!(
+                "the same on {} plausible machines: the median, and where at least 80 % of them are\n\n{}\n",
+                answer.machines,
+                form(&intervals(runs, answer))
+            );
+        }
         if runs.iter().any(|run| run.share() > 1.0) {
             text += &format!("{}\n\n", wrapped(OVERFULL, 0));
         }
@@ -244,10 +278,10 @@ impl<'a> Plan<'a> {
         text + "what this rests on\n\n" + &self.assumptions()
     }
 
-    fn to_csv(&self, runs: &[Replayed]) -> String {
+    fn to_csv(&self, Shown { runs, answer }: &Shown) -> String {
         let mut grid =
             Grid::new(["strategy", "table", "row", "column", "value", "unit"], &[0, 1, 2, 3, 5]);
-        for run in runs {
+        for (place, run) in runs.iter().enumerate() {
             let mut row = |table: &str, row: &str, column: &str, value: String, unit: &str| {
                 grid.row([run.strategy.as_str(), table, row, column, &value, unit]);
             };
@@ -263,6 +297,12 @@ impl<'a> Plan<'a> {
             }
             for (name, count) in operations_of(run) {
                 row("operations", name, "count", count.to_string(), "");
+            }
+            for (metric, interval) in answer.iter().flat_map(|answer| plausible_of(answer, place)) {
+                let Interval { low, median, high } = interval;
+                for (name, value) in [("low", low), ("median", median), ("high", high)] {
+                    row("plausible", metric.key, name, value.to_string(), metric.unit);
+                }
             }
             for latency in &run.latencies {
                 let quantiles = [
@@ -288,7 +328,7 @@ impl<'a> Plan<'a> {
     }
 
     fn about(&self) -> Value {
-        json!({
+        let mut about = json!({
             "version": VERSION,
             "file": self.arguments.file.file_name().unwrap_or_default().display().to_string(),
             "machine": self.machine.key,
@@ -299,12 +339,18 @@ impl<'a> Plan<'a> {
             "flushes": if self.inputs.flushes == Flushes::Recorded { "recorded" } else { "calls" },
             "working_set": self.inputs.working_set,
             "seed": self.arguments.seed,
-            "assumptions": self.sentences(),
-        })
+            "assumptions": self.basis().sentences(),
+        });
+        self.costs().add_to(&mut about);
+        about
     }
 
-    fn to_json(&self, runs: &[Replayed]) -> String {
+    fn to_json(&self, Shown { runs, answer }: &Shown) -> String {
         let mut document = self.about();
+        document["certainty"] = match answer {
+            Some(answer) => super::run::certainty(answer, &self.inputs.strategies),
+            None => Value::Null,
+        };
         let one = |run: &Replayed| {
             let mut value = json!(run);
             value["share"] = json!(run.share());
@@ -369,14 +415,56 @@ fn band(run: &Replayed) -> [u64; 2] {
     run.refills_band.unwrap_or([run.upkeep.refills; 2])
 }
 
-/// What is known of the first strategy and of the others, and how much refills may add.
-fn headline(runs: &[Replayed]) -> String {
-    let spent =
-        |run: &Replayed| format!("{} under {}", share(run.share_of(run.known())), run.strategy);
-    let known: Vec<String> = runs.iter().map(spent).collect();
+/// The metrics of a strategy, the first of which is what is known, and where they lie on plausible machines.
+fn plausible_of(answer: &Answer, strategy: usize) -> impl Iterator<Item = (&Metric, Interval)> {
+    let metrics = answer.outcomes[strategy][0].iter();
+    metrics.zip(answer.intervals[strategy].iter().copied())
+}
+
+/// Where each time lies on plausible machines.
+fn intervals(runs: &[Replayed], answer: &Answer) -> Grid {
+    let mut grid = Grid::new(header("cause", runs), &[0]);
+    let of: Vec<Vec<_>> = (0..runs.len()).map(|run| plausible_of(answer, run).collect()).collect();
+    // What is known is the first metric, and below its causes here.
+    let places = (1..of[0].len()).chain([0]);
+    for place in places {
+        let name = if place == 0 { "known: all of these" } else { of[0][place].0.key };
+        let cell = |all: &Vec<(&Metric, Interval)>| {
+            let [median, low, high] =
+                [all[place].1.median, all[place].1.low, all[place].1.high].map(number);
+            if low == high { median } else { format!("{median} ({low} to {high})") }
+        };
+        grid.row([name.to_owned()].into_iter().chain(of.iter().map(cell)));
+    }
+    grid
+}
+
+/// What is to be said of times with the file's numbers that are outside what plausible machines give.
+fn implausible(runs: &[Replayed], answer: &Answer) -> Vec<String> {
+    let one = |(place, run): (usize, &Replayed)| {
+        let of = format!("The time under {}", run.strategy);
+        words::implausible(&of, run.known() as f64 / 1e9, &answer.intervals[place][0])
+    };
+    runs.iter().enumerate().filter_map(one).collect()
+}
+
+/// What is known of the first strategy and of the others, with its range, and how much refills may add.
+fn headline(Shown { runs, answer }: &Shown) -> String {
+    let spent = |(place, run): (usize, &Replayed)| {
+        let range = answer.as_ref().map_or(String::new(), |answer| {
+            let Interval { low, high, .. } = answer.intervals[place][0];
+            let [low, high] = [low, high].map(|ms| share(run.share_of((ms * 1e9) as u64)));
+            format!(" ({low} to {high})")
+        });
+        format!("{}{range} under {}", share(run.share_of(run.known())), run.strategy)
+    };
+    let known: Vec<String> = runs.iter().enumerate().map(spent).collect();
+    let ranges = answer.as_ref().map_or(String::new(), |answer| {
+        format!(" In brackets: where at least 80 % of {} plausible machines are.", answer.machines)
+    });
     let [low, high] = band(&runs[0]).map(|refills| share(runs[0].share_of(refills)));
     format!(
-        "Switches, flushes, waits and interrupted CPUs take {} of the time of all CPUs. Refills are not \
+        "Switches, flushes, waits and interrupted CPUs take {} of the time of all CPUs.{ranges} Refills are not \
          known from a trace: under {} they take {low} to {high} more with a quarter and with {BAND} times the \
          assumed working set.",
         known.join(", "),

@@ -9,7 +9,7 @@ use lookaside_simulation::{
     seeds,
     sensitivity::{self, Answer, Question, words},
     strategy,
-    workload::Outcome,
+    workload::{self, Outcome},
 };
 use lookaside_terminal::{
     Refused,
@@ -74,6 +74,8 @@ struct Results {
     metrics: Vec<Metric>,
     /// Of the first seed.
     counters: Counters,
+    /// What is to be known of the results of the first seed.
+    notes: Vec<String>,
     events: u64,
     simulated: u64,
 }
@@ -202,6 +204,7 @@ impl Results {
             strategy: strategy.to_owned(),
             metrics: (0..first.metrics.len()).map(metric).collect(),
             counters: first.report.counters(),
+            notes: first.notes.clone(),
             events: outcomes.iter().map(|outcome| outcome.report.events).sum(),
             simulated: outcomes.iter().map(|outcome| outcome.report.elapsed).sum(),
         }
@@ -285,6 +288,17 @@ fn spread(results: &[Results]) -> Vec<String> {
     lines
 }
 
+/// What is to be known of the results, each once.
+fn notes(results: &[Results]) -> Vec<&str> {
+    let mut all: Vec<&str> = Vec::new();
+    for note in results.iter().flat_map(|one| &one.notes) {
+        if !all.contains(&note.as_str()) {
+            all.push(note);
+        }
+    }
+    all
+}
+
 /// What is to be said of values of the file that are outside what plausible machines give.
 fn implausible(shown: &Shown, answer: &Answer) -> Vec<String> {
     let mut lines = Vec::new();
@@ -292,16 +306,8 @@ fn implausible(shown: &Shown, answer: &Answer) -> Vec<String> {
         let (Some(metric), Some(interval)) = (one.metrics.first(), intervals.first()) else {
             continue;
         };
-        let value = metric.values[0];
-        if !interval.has(value) {
-            let side = if value < interval.low { "below" } else { "above" };
-            lines.push(format!(
-                "{} of {} with the file's numbers, {}, is {side} what is plausible: take the plausible one.",
-                metric.key,
-                one.strategy,
-                number(value)
-            ));
-        }
+        let of = format!("{} of {}", metric.key, one.strategy);
+        lines.extend(words::implausible(&of, metric.values[0], interval));
     }
     lines
 }
@@ -384,6 +390,9 @@ fn to_text(
     for line in spread(&shown.results) {
         certainty += &wrapped(&line, 0);
     }
+    for line in notes(&shown.results) {
+        certainty += &wrapped(line, 0);
+    }
     if !shown.assumed.is_empty() {
         let paths = shown.assumed.join(", ");
         let line =
@@ -456,6 +465,7 @@ fn to_json(arguments: &Arguments, machine: &str, shown: &Shown) -> String {
         "seed": seed,
         "seeds": seeds,
         "results": rows.collect::<Vec<_>>(),
+        "notes": notes(results),
         "counters": counters.collect::<serde_json::Map<_, _>>(),
         "events": results.iter().map(|one| one.events).sum::<u64>(),
         "seconds": results.iter().map(|one| one.simulated).sum::<u64>() as f64 / 1e12,
@@ -489,6 +499,8 @@ pub(super) fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::V
             "intervals": answer.intervals[strategy].iter().map(interval).collect::<Vec<_>>(),
         })
     };
+    let metrics = answer.outcomes.first().and_then(|machines| machines.first());
+    let name = |metric: &workload::Metric| json!({ "key": metric.key, "unit": metric.unit });
     json!({
         "machines": answer.machines,
         "tied_on": answer.tied,
@@ -498,7 +510,8 @@ pub(super) fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::V
         "gain": interval(&answer.gain),
         "strategies": strategies.iter().enumerate().map(of).collect::<Vec<_>>(),
         "turns_on": answer.influences.iter().map(influence).collect::<Vec<_>>(),
-        "unpriced": answer.unpriced,
-        "assumed_prices": answer.assumed,
+        "metrics": metrics.into_iter().flatten().map(name).collect::<Vec<_>>(),
+        "unpriced": answer.gaps.unpriced,
+        "assumed_prices": answer.gaps.assumed,
     })
 }

@@ -65,6 +65,11 @@ impl Read {
 }
 
 impl Options {
+    /// Whether the machine is chosen for the trace.
+    pub(super) fn is_chosen(&self) -> bool {
+        self.machine.is_none()
+    }
+
     /// The trace on the machine, under the strategy, as it was recorded.
     pub(super) fn scenario(&self, read: &Read, book: &mut Book) -> super::Result<Scenario> {
         let trace = &read.trace;

@@ -3,14 +3,13 @@
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
 use lookaside_replay::{
-    advice::MACHINES,
     difference::{Difference, Per},
-    what_if::{KNOBS, Knob, RECORDED, Scenario},
+    what_if::{KNOBS, Knob, RECORDED, Scenario, Setting},
 };
 use lookaside_simulation::{
     data::{Isa, Ranges},
     reproduce::Book,
-    sensitivity::{Answer, words},
+    sensitivity::Answer,
 };
 use lookaside_terminal::{
     Refused,
@@ -20,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::{
     output::Format,
+    plausible::{self, Costs, Plausible},
     scene::{self, Counted, Options, Read},
 };
 
@@ -50,10 +50,8 @@ pub(crate) struct Arguments {
     /// List the knobs, and what each is in Linux.
     #[arg(long)]
     list: bool,
-    /// Ask this many plausible machines whether the settings are better, 4 to 10000, or 0 for none. Default: as many as do
-    /// not take long. Without settings none are asked.
-    #[arg(long, value_name = "N")]
-    plausible: Option<usize>,
+    #[command(flatten)]
+    plausible: Plausible,
     #[command(flatten)]
     options: Options,
 }
@@ -62,10 +60,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { file, knobs, list, plausible, options } = arguments;
     options.output.check()?;
-    let least = MACHINES[0];
-    if plausible.is_some_and(|count| count != 0 && !(least..=10_000).contains(&count)) {
-        return Err(Refused(format!("--plausible takes 0, or {least} to 10000 machines")).into());
-    }
+    plausible.check()?;
     let Some(file) = file.as_ref().filter(|_| !list) else {
         let mut grid = Grid::new(["knob", "in Linux"], &[0, 1]);
         KNOBS.iter().for_each(|(form, about)| grid.row([*form, *about]));
@@ -76,79 +71,81 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let read = Read::open(file)?;
     let mut book = Book::shipped()?;
     let now = options.scenario(&read, &mut book)?;
-    if knobs.is_empty() {
-        each(&read, &now, options)
-    } else {
-        let ask = match plausible {
-            Some(0) => None,
-            machines => Some((&book.ranges, *machines)),
-        };
-        together(&read, &now, &knobs, options, ask)
+    let ranges = &book.ranges;
+    let costs = Costs::of(&now.machine, ranges, options.is_chosen(), [&read.trace.origin]);
+    let asked = Asked { read: &read, now: &now, options, plausible, ranges, costs };
+    match knobs.is_empty() {
+        true => each(&asked),
+        false => together(&asked, &knobs),
     }
 }
 
-/// How sure it is that the settings are better, each sentence a line.
-fn how_sure(answer: &Answer, settings: &str, machine: &str) -> String {
-    let sides = [RECORDED.to_owned(), settings.to_owned()];
-    let lines = words::sentences(answer, &sides, machine);
-    lines.iter().map(|line| format!("* {}", wrapped(line, 0))).collect()
+/// What is asked, but for the knobs.
+struct Asked<'a> {
+    read: &'a Read,
+    now: &'a Scenario,
+    options: &'a Options,
+    plausible: &'a Plausible,
+    ranges: &'a Ranges,
+    costs: Costs,
+}
+
+impl Asked<'_> {
+    /// What plausible machines say of knobs beside the settings that were recorded.
+    fn on_plausible_machines(&self, knobs: &[Knob]) -> Result<Option<Answer>, Refused> {
+        let scenarios = core::slice::from_ref(self.now);
+        let [now, then] = [&[][..], knobs].map(|knobs| Setting { scenarios, knobs });
+        self.plausible.ask(|machines, done| {
+            now.on_plausible_machines(&then, Per::Second, (self.ranges, machines), done)
+        })
+    }
+}
+
+/// The two sides in sentences.
+fn side_names(settings: &str) -> [String; 2] {
+    [RECORDED.to_owned(), settings.to_owned()]
 }
 
 /// Knobs that are applied together.
-fn together(
-    read: &Read,
-    now: &Scenario,
-    knobs: &[Knob],
-    options: &Options,
-    ask: Option<(&Ranges, Option<usize>)>,
-) -> super::Result {
+fn together(asked: &Asked<'_>, knobs: &[Knob]) -> super::Result {
+    let Asked { read, now, options, costs, .. } = asked;
     let then = now.with(knobs)?;
     let sides = options.sides(&[core::slice::from_ref(now), core::slice::from_ref(&then)])?;
     let difference = Difference::between(&sides[0], &sides[1], Per::Second);
     let settings = scene::side_name(knobs);
     let names = ["as recorded", &settings];
     let sentence = answer(read, now, &settings, &difference);
-    let plausible = ask
-        .map(|(ranges, machines)| {
-            now.on_plausible_machines((knobs, &settings), ranges, machines, 1)
-        })
-        .transpose()?;
+    let plausible = asked.on_plausible_machines(knobs)?;
+    let sides = side_names(&settings);
     let text = match options.output.format {
         Format::Json => {
-            let about = json!({
+            let mut about = json!({
                 "machine": now.machine.key,
                 "strategies": [now.strategy, then.strategy],
                 "answer": sentence,
                 "assumed": then.assumed,
-                "certainty": plausible.as_ref().map(|answer| {
-                    super::run::certainty(answer, &[RECORDED.to_owned(), settings.clone()])
-                }),
+                "certainty": plausible.as_ref().map(|answer| super::run::certainty(answer, &sides)),
             });
+            costs.add_to(&mut about);
             format!("{:#}\n", scene::to_json(&difference, names, &about))
         }
         Format::Csv => scene::tables(&difference, names, Counted::ByModel, Grid::to_csv),
         form => {
             let form = if form == Format::Markdown { Grid::to_markdown } else { Grid::to_text };
-            let mut text = format!("{}\n\n", wrapped(&sentence, 0));
+            let mut text = format!("{}\n{}", wrapped(&sentence, 0), costs.text());
+            text += &plausible::how_sure(plausible.as_ref(), &sides, &[]);
             text += &scene::tables(&difference, names, Counted::ByModel, form);
-            if let Some(answer) = &plausible {
-                text += &format!(
-                    "\nhow sure this is\n\n{}",
-                    how_sure(answer, &settings, &now.machine.key)
-                );
-            }
-            text + "\nwhat this rests on\n\n" + &assumptions(now, then.assumed.iter())
+            text + "\nwhat this rests on\n\n" + &assumptions(then.assumed.iter())
         }
     };
     options.output.write(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn assumptions<'a>(now: &Scenario, assumed: impl Iterator<Item = &'a String>) -> String {
-    let machine = format!("Costs are those of `{}` ({}).", now.machine.key, now.machine.name);
+fn assumptions<'a>(assumed: impl Iterator<Item = &'a String>) -> String {
     let spread = "`~` is no change beyond the spread of the replays.".to_owned();
     let item = |text: &str| format!("* {}", wrapped(text, 0));
-    item(&machine) + &item(&spread) + &assumed.map(|text| item(text)).collect::<String>()
+    item(&spread) + &assumed.map(|text| item(text)).collect::<String>()
 }
 
 /// What knobs would change, in a sentence or two.
@@ -209,7 +206,8 @@ fn candidates(now: &Scenario) -> Vec<Knob> {
 }
 
 /// Each knob by itself, the best first.
-fn each(read: &Read, now: &Scenario, options: &Options) -> super::Result {
+fn each(asked: &Asked<'_>) -> super::Result {
+    let Asked { read, now, options, costs, .. } = asked;
     // Some do not apply: `pin` to the recording of a whole system.
     let tried: Vec<(Knob, Result<Scenario, Refused>)> =
         candidates(now).into_iter().map(|knob| (knob.clone(), now.with(&[knob]))).collect();
@@ -225,6 +223,15 @@ fn each(read: &Read, now: &Scenario, options: &Options) -> super::Result {
         .map(|((knob, _), side)| (knob, Difference::between(&sides[0], side, Per::Second)))
         .collect();
     changes.sort_by(|(_, a), (_, b)| both(a)[1].total_cmp(&both(b)[1]));
+    let best = changes.iter().find(|(_, of)| {
+        let [before, after] = both(of);
+        of.known.differs() && of.known.more() < 0.0 && after < before
+    });
+    let answer_of = |(knob, _): &(&Knob, Difference)| {
+        asked.on_plausible_machines(core::slice::from_ref(*knob)).transpose()
+    };
+    let plausible = best.and_then(answer_of).transpose()?;
+    let sides = side_names(&best.map_or(String::new(), |(knob, _)| knob.to_string()));
     let text = match options.output.format {
         Format::Json => {
             let one = |(knob, of): &(&Knob, Difference)| json!({ "knob": knob.to_string(), "difference": of });
@@ -234,13 +241,16 @@ fn each(read: &Read, now: &Scenario, options: &Options) -> super::Result {
                     Some(json!({ "knob": knob.to_string(), "why": then.as_ref().err()?.0 }))
                 })
                 .collect();
-            let value = json!({
+            let mut value = json!({
                 "version": scene::VERSION,
                 "machine": now.machine.key,
                 "strategy": now.strategy,
                 "knobs": changes.iter().map(one).collect::<Vec<_>>(),
                 "not_tried": left,
+                "best": best.map(|(knob, _)| knob.to_string()),
+                "certainty": plausible.as_ref().map(|answer| super::run::certainty(answer, &sides)),
             });
+            costs.add_to(&mut value);
             format!("{value:#}\n")
         }
         form => {
@@ -280,10 +290,6 @@ fn each(read: &Read, now: &Scenario, options: &Options) -> super::Result {
             if form == Format::Csv {
                 table
             } else {
-                let best = changes.iter().find(|(_, of)| {
-                    let [before, after] = both(of);
-                    of.known.differs() && of.known.more() < 0.0 && after < before
-                });
                 let sentence = match best {
                     Some((knob, of)) => answer(read, now, &knob.to_string(), of),
                     None => {
@@ -299,11 +305,13 @@ fn each(read: &Read, now: &Scenario, options: &Options) -> super::Result {
                 let sentences: BTreeSet<&String> =
                     tried.iter().flat_map(|(_, then)| &then.assumed).collect();
                 format!(
-                    "{}\n\nswitches, flushes, waits and interrupted CPUs, all CPUs, under {}\n\n{table}\nwhat this rests \
+                    "{}\n{}{}switches, flushes, waits and interrupted CPUs, all CPUs, under {}\n\n{table}\nwhat this rests \
                      on\n\n{}{not}",
                     wrapped(&sentence, 0),
+                    costs.text(),
+                    plausible::how_sure(plausible.as_ref(), &sides, &[]),
                     now.strategy,
-                    assumptions(now, sentences.into_iter()),
+                    assumptions(sentences.into_iter()),
                 )
             }
         }

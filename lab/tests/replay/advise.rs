@@ -163,6 +163,24 @@ fn who_never_asks_another_cpu_is_told_so() {
     assert_eq!(two["verdict"], "leave");
 }
 
+#[test]
+fn why_take_is_not_said_is_on_the_page() {
+    let asked = |machine: &str, cpus: &str| {
+        json(&["traces/threads.trace", "--machine", machine, "--cpus", cpus, "--plausible", "9"])
+    };
+    for (machine, cpus, is_best) in [("milan_72cpu", "8", true), ("genoa", "4", false)] {
+        let of = asked(machine, cpus);
+        assert_eq!(of["verdict"], "cannot-tell", "{of}");
+        assert_eq!(of["certainty"].as_f64() >= Some(0.6), is_best, "{of}");
+        let why = of["reasons"][0].as_str().expect("a reason");
+        let expected = match is_best {
+            true => "and is not taken: in the mean of all machines it loses",
+            false => "None is taken that is not best on 60 % of the machines",
+        };
+        assert!(why.contains(expected), "{why}");
+    }
+}
+
 /// Two processes that are given pages, and lose none.
 const FAULTS: &str = "\
 # tracer: nop

@@ -17,7 +17,7 @@ use lookaside_traces::reconstruct::Script;
 
 pub use self::{
     knob::{KNOBS, Knob},
-    plausible::RECORDED,
+    plausible::{RECORDED, Setting},
 };
 use crate::{Replayed, Setup, WorkingSet, replay};
 

@@ -2,68 +2,56 @@
 
 use lookaside_simulation::{
     data::{Machine, Ranges},
-    sensitivity::{Answer, FEW, Question},
-    workload::Metric,
+    sensitivity::Answer,
 };
 use lookaside_terminal::Refused;
 
 use super::{Knob, Scenario};
-use crate::advice::{TIE, affordable};
-
-/// How many events the plausible machines may take, unless their number is given: some five seconds of two CPUs.
-const EVENTS: u64 = 100_000_000;
+use crate::{difference::Per, plausible::Comparison};
 
 /// What the settings without knobs are called.
 pub const RECORDED: &str = "the recorded settings";
 
-impl Scenario {
-    /// What [plausible machines](lookaside_simulation::sensitivity) say of these knobs, called `settings`: the same question
-    /// as `lookaside advise` asks of mechanisms, of the same [known](crate::Replayed::known) time. Without their number, as many
-    /// are asked as do not take long.
+/// One side of a comparison: recordings, and the knobs that are turned for each of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'s> {
+    /// The recordings without these knobs, at least one.
+    pub scenarios: &'s [Scenario],
+    /// The knobs.
+    pub knobs: &'s [Knob],
+}
+
+impl Setting<'_> {
+    /// What [plausible machines](crate::plausible) say of this side and of another on the same machine. `done` is called after
+    /// each replay.
     ///
     /// # Errors
     ///
-    /// As [`Self::with`] and [`Self::replay`].
+    /// As [`Scenario::with`] and [`Scenario::replay`].
     pub fn on_plausible_machines(
         &self,
-        (knobs, settings): (&[Knob], &str),
-        ranges: &Ranges,
-        machines: Option<usize>,
-        seed: u64,
-    ) -> Result<Answer, Refused> {
-        let hardly = |machine: &Machine| Self {
+        other: &Self,
+        per: Per,
+        (ranges, machines): (&Ranges, Option<usize>),
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Option<Answer>, Refused> {
+        let both = [self, other];
+        let one = |scenario: &Scenario, machine: &Machine| Scenario {
             machine: machine.clone(),
-            working_set: self.working_set.hardly_used(),
-            ..self.clone()
+            working_set: scenario.working_set.hardly_used(),
+            ..scenario.clone()
         };
-        let run = |machine: &Machine, side: &str, seed: u64| match side == RECORDED {
-            true => hardly(machine).replay(seed),
-            false => hardly(machine).with(knobs)?.replay(seed),
+        let run = |machine: &Machine, side: usize, seed: u64| {
+            let Setting { scenarios, knobs } = both[side];
+            let replayed = |scenario: &Scenario| {
+                let replayed = one(scenario, machine).with(knobs)?.replay(seed);
+                done();
+                replayed
+            };
+            scenarios.iter().map(replayed).collect()
         };
-        let sides = [RECORDED.to_owned(), settings.to_owned()];
-        let machines = match machines {
-            Some(machines) => machines,
-            None => {
-                let events: Result<Vec<u64>, Refused> =
-                    sides.iter().map(|side| Ok(run(&self.machine, side, seed)?.events)).collect();
-                affordable(&events?, EVENTS)
-            }
-        };
-        let question = Question {
-            machine: &self.machine,
-            ranges,
-            assumed: &[],
-            strategies: &sides,
-            machines,
-            seed,
-            tie: TIE,
-            near: 0.0,
-            influences: machines > FEW,
-        };
-        question.answer(&|machine, side, seed| {
-            let replayed = run(machine, side, seed)?;
-            let value = replayed.known() as f64 * 1e3 / replayed.traced as f64;
-            Ok(vec![Metric { key: "time", unit: "ms/s", value }])
-        })
+        let Some(first) = self.scenarios.first() else { return Ok(None) };
+        Comparison { machine: &first.machine, ranges, sides: 2, machines, seed: 1, per }
+            .answer(&run)
     }
 }

@@ -62,6 +62,20 @@ fn the_cost_of_a_flush_on_other_cpus_is_charged_to_its_initiator() {
     }
 }
 
+/// Of the recording of a command: other programs only switch.
+#[test]
+fn switches_of_other_programs_are_in_no_count() {
+    let mut script = two_threads_and_another().script;
+    for one in &mut script.initiators {
+        one.recorded = one.process != "other";
+    }
+    script.spaces[1].recorded = false;
+    let replayed = run(&script, &machine("skylake_sp"), "linux-ipi-2025", 3);
+    let switches = replayed.latencies.iter().find(|one| one.of == "switch").unwrap();
+    assert_eq!([replayed.operations.switches, switches.count], [2, 2]);
+    assert!(replayed.rest.switches > 0);
+}
+
 #[test]
 fn refills_after_a_flush_are_charged_to_its_initiator() {
     let mut builder = two_threads_and_another();

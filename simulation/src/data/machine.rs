@@ -8,7 +8,7 @@ use lookaside_machine::timed::{
 use lookaside_terminal::Refused;
 
 use super::{
-    Features, Isa, Machine, Value,
+    Features, Isa, Machine, Origin, Value,
     read::{Section, Text},
     reading,
     value::{self, Kind},
@@ -106,6 +106,7 @@ pub(super) fn read(file: &Text) -> Result<Machine, Refused> {
     let values = numbers(&root, &sources)?;
     let numbers = Numbers { file, root: &root, values: &values };
     let (prices, paths) = numbers.times()?;
+    numbers.parts(&prices)?;
     let model = Model {
         topology: numbers.topology()?,
         tlb: numbers.tlb()?,
@@ -182,6 +183,51 @@ impl Numbers<'_> {
             }
         }
         Ok((prices, paths))
+    }
+
+    /// Refuses a part of what is no measured sum, or of a sum that is smaller than the part may be: what is drawn for the part
+    /// would not come out of the sum.
+    fn parts(&self, prices: &Prices) -> Result<(), Refused> {
+        let clock = self.get("cpu.clock").map(|clock| clock.number);
+        for part in self.values.iter().filter(|value| !value.part_of.is_empty()) {
+            let refuse = |why: String| Err(self.file.refuse(part.line, &part.name, why));
+            if !part.name.starts_with("prices.") {
+                return refuse("has `part_of`: only a price is part of another".to_owned());
+            }
+            for (place, name) in part.part_of.iter().enumerate() {
+                if name == part.key() {
+                    return refuse("is part of itself".to_owned());
+                }
+                if part.part_of[..place].contains(name) {
+                    return refuse(format!("is part of `{name}` twice"));
+                }
+                let Some(whole) = self.get(&format!("prices.{name}")) else {
+                    return refuse(format!("is part of `{name}`, for which the file has no price"));
+                };
+                if matches!(whole.origin, Origin::Assumed { .. }) {
+                    let why = "which is assumed: only of a sum that was measured something is left";
+                    return refuse(format!("is part of `{name}`, {why}"));
+                }
+                if !whole.part_of.is_empty() {
+                    return refuse(format!("is part of `{name}`, which is a part itself"));
+                }
+                let charge = |value: &Value| {
+                    let price = Price::ALL.iter().find(|price| price.key() == value.key());
+                    price.map_or(0.0, |&price| prices.charge(price) as f64)
+                };
+                let sum = (charge(part) + charge(whole)) / 1000.0;
+                let Origin::Assumed { high, .. } = part.origin else { continue };
+                let end = Value { number: high, ..part.clone() };
+                let end = value::picoseconds(&end, clock).unwrap_or(Ps::MAX) as f64 / 1000.0;
+                if end > sum {
+                    return refuse(format!(
+                        "may be {end} ns, which is more than the {sum} ns of both `{name}` and its part: nothing would be \
+                         left of `{name}`"
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn topology(&self) -> Result<Topology, Refused> {

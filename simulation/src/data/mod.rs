@@ -32,6 +32,7 @@ pub use program::{Parameter, Program, Space, Threads, Words};
 pub use quality::Quality;
 pub use ranges::{Range, Ranges};
 pub use read::Text;
+pub(crate) use read::list;
 pub use reading::Reading;
 pub use rewrite::rewrite;
 pub use target::{Found, Target};

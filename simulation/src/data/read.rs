@@ -221,7 +221,7 @@ fn among(name: &str, known: &[&str]) -> String {
 }
 
 /// Names in quotes with commas between.
-pub(super) fn list(names: &[&str]) -> String {
+pub(crate) fn list(names: &[&str]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 

@@ -62,7 +62,7 @@ impl Measured {
 
 impl From<Outcome> for Measured {
     fn from(outcome: Outcome) -> Self {
-        let Outcome { metrics, report } = outcome;
+        let Outcome { metrics, report, .. } = outcome;
         Self { metrics, elapsed: report.elapsed, events: report.events }
     }
 }

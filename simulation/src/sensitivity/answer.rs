@@ -5,10 +5,10 @@ use rayon::prelude::*;
 
 use super::{
     rank,
-    sample::{self, Plausible, Uncertain},
+    sample::{self, Gaps, Plausible, Uncertain},
 };
 use crate::{
-    data::{Better, Machine, Quality, Ranges},
+    data::{Better, Machine, Ranges},
     workload::Metric,
 };
 
@@ -101,10 +101,13 @@ impl Influence {
         if less.is_finite() { 1.0 - (-less).exp() } else { 0.0 }
     }
 
-    /// Whether the other of two strategies is better at one end of the number's range.
+    /// Whether the other of two strategies is better at one end of the number's range, and not at the other; by more than a
+    /// [tie](Question::tie).
     #[must_use]
-    pub fn turns(&self, pair: [usize; 2]) -> bool {
-        pair[0] != pair[1] && (self.ends[0] - 1.0) * (self.ends[1] - 1.0) < 0.0
+    pub fn turns(&self, pair: [usize; 2], tie: f64) -> bool {
+        let is_other = |end: f64| end * (1.0 + tie) < 1.0;
+        let [low, high] = [self.ends[0].min(self.ends[1]), self.ends[0].max(self.ends[1])];
+        pair[0] != pair[1] && is_other(low) && high * (1.0 + tie) > 1.0
     }
 }
 
@@ -123,6 +126,8 @@ pub struct Answer {
     pub best: Vec<usize>,
     /// On how many machines the best two are as good as each other ([`Question::tie`]).
     pub tied: usize,
+    /// The tie that was asked with.
+    pub tie: f64,
     /// For each strategy, how much worse than the best its deciding metric is: in the mean of all machines, and at most.
     pub lost: Vec<[f64; 2]>,
     /// The two strategies that are compared: the one that is best most often, and the best of the others; of those
@@ -133,10 +138,8 @@ pub struct Answer {
     pub gain: Interval,
     /// What the answer turns on, most first.
     pub influences: Vec<Influence>,
-    /// Prices that the machine file should have and has not, by key.
-    pub unpriced: Vec<String>,
-    /// The prices, also of the file, whose range is assumed, by key.
-    pub assumed: Vec<String>,
+    /// What the machine file has no price for.
+    pub gaps: Gaps,
     /// The readings of the sources, with on how many of its machines [`Answer::pair`]'s first is best; that of the
     /// file first.
     pub readings: Vec<(String, usize, usize)>,
@@ -255,23 +258,18 @@ impl Question<'_> {
         let intervals = (0..strategies.len())
             .map(|s| (0..outcomes[s][0].len()).map(|metric| interval(s, metric)).collect())
             .collect();
-        let names = |of: fn(&Uncertain) -> bool| {
-            numbers.iter().filter(|one| of(one)).map(|one| one.name.clone()).collect()
-        };
-        let unpriced = names(|number| number.quality == Quality::Unpriced);
-        let assumed = names(|number| number.is_assumed && number.name.starts_with("prices."));
         Ok(Answer {
             machines: all.len(),
             intervals,
             metric: first.key,
             best,
             tied,
+            tie: self.tie,
             lost,
             pair,
             gain,
             influences,
-            unpriced,
-            assumed,
+            gaps: Gaps::among(&numbers),
             readings: readings(machine, &all, &answers, is_one),
             outcomes,
         })
@@ -323,7 +321,8 @@ impl Question<'_> {
             let narrows = Influence::narrowing(correlation, ends, range);
             Influence { number: number.clone(), correlation, ends, narrows }
         };
-        let matters = |one: &Influence| one.turns([leader, second]) || one.narrows >= NARROWS;
+        let matters =
+            |one: &Influence| one.turns([leader, second], self.tie) || one.narrows >= NARROWS;
         Ok(found.into_iter().zip(answers.chunks(2)).map(influence).filter(matters).collect())
     }
 }
@@ -377,6 +376,7 @@ mod tests {
     use lookaside_machine::timed::Price;
 
     use super::*;
+    use crate::data::Quality;
 
     /// What plausible machines say of strategies whose times on each of them are these.
     fn answer(times: &[&[f64]], tie: f64) -> Answer {
@@ -446,6 +446,26 @@ mod tests {
         // What hardly varies cannot get narrower.
         let flat = Interval { low: 1.0, median: 1.001, high: 1.002 };
         assert!(Influence::narrowing(0.99, [1.0, 1.3], &flat) < 0.002);
+    }
+
+    #[test]
+    fn another_is_best_at_an_end_beyond_a_tie() {
+        let turns = |ends, tie| {
+            let number = Uncertain {
+                name: "prices.walk".into(),
+                quality: Quality::Proxy,
+                known: None,
+                low: 1.0,
+                high: 2.0,
+                is_assumed: false,
+            };
+            Influence { number, correlation: 0.5, ends, narrows: 0.0 }.turns([0, 1], tie)
+        };
+        assert!(turns([0.995, 1.02], 0.0) && turns([1.02, 0.995], 0.0));
+        assert!(!turns([0.995, 1.02], 0.01), "they come to the same there");
+        assert!(turns([0.98, 1.02], 0.01) && turns([1.0, 0.98], 0.01));
+        assert!(!turns([0.9, 0.95], 0.01), "the other is best at both");
+        assert!(!turns([1.0, 1.5], 0.0) && !turns([1.0, 0.5], 0.0), "as before without a tie");
     }
 
     #[test]

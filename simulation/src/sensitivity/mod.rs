@@ -18,4 +18,4 @@ pub mod words;
 
 pub(crate) use answer::foremost;
 pub use answer::{Answer, FEW, Influence, Interval, Question, best_of};
-pub use sample::{Plausible, Uncertain, plausible, uncertain};
+pub use sample::{Gaps, Plausible, Uncertain, plausible, uncertain};

@@ -111,6 +111,33 @@ pub fn uncertain(machine: &Machine, ranges: &Ranges, assumed: &[&str]) -> Vec<Un
     all
 }
 
+/// What a machine has no price for, and what is assumed of it, by the names of the numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// Prices that the machine file should have and has not.
+    pub unpriced: Vec<String>,
+    /// The prices, also of the file, whose range is assumed.
+    pub assumed: Vec<String>,
+}
+
+impl Gaps {
+    /// Those of a machine.
+    #[must_use]
+    pub fn of(machine: &Machine, ranges: &Ranges) -> Self {
+        Self::among(&uncertain(machine, ranges, &[]))
+    }
+
+    pub(super) fn among(numbers: &[Uncertain]) -> Self {
+        let names = |of: fn(&Uncertain) -> bool| {
+            numbers.iter().filter(|one| of(one)).map(|one| one.name.clone()).collect()
+        };
+        Self {
+            unpriced: names(|number| number.quality == Quality::Unpriced),
+            assumed: names(|number| number.is_assumed && number.name.starts_with("prices.")),
+        }
+    }
+}
+
 /// The prices that were measured in one sum with another, each with that other.
 fn sums(machine: &Machine) -> impl Iterator<Item = (Price, Price)> + '_ {
     let price = |key: &str| Price::ALL.iter().copied().find(|price| price.key() == key);
@@ -129,13 +156,15 @@ fn parts_of(machine: &Machine, name: &str) -> f64 {
     parts.map(|(part, _)| machine.model.prices.charge(part) as f64).sum()
 }
 
-/// Takes parts out of the sums that were drawn: what is sure is the sum.
+/// Takes parts out of the sums that were drawn: what is sure is the sum, which no part exceeds.
 fn take_parts_out(machine: &mut Machine) {
     let sums: Vec<(Price, Price)> = sums(machine).collect();
     let prices = &mut machine.model.prices;
     for (part, whole) in sums {
         if let Some(sum) = prices.get(whole) {
-            prices.set(whole, sum.saturating_sub(prices.charge(part)));
+            let taken = prices.charge(part).min(sum);
+            prices.set(part, taken);
+            prices.set(whole, sum - taken);
         }
     }
 }
@@ -310,6 +339,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_part_is_more_than_its_sum() {
+        let mut machine = Machine::named("turin").unwrap();
+        let parts = [Price::InterruptDeliver, Price::InterruptEntry];
+        let mut left = |sum: Ps| {
+            machine.model.prices.set(parts[0], sum);
+            machine.model.prices.set(parts[1], 350_000);
+            take_parts_out(&mut machine);
+            parts.map(|price| machine.model.prices.charge(price))
+        };
+        assert_eq!(left(400_000), [50_000, 350_000]);
+        assert_eq!(left(348_600), [0, 348_600]);
     }
 
     #[test]

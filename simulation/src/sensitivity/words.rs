@@ -2,20 +2,32 @@
 
 use lookaside_terminal::grid::{number, times};
 
-use super::answer::{Answer, Influence};
+use super::{
+    answer::{Answer, Influence, Interval},
+    sample::Gaps,
+};
 use crate::data::Quality;
 
 /// So many machines show a price that decides half of an answer.
 const ENOUGH: usize = 24;
 
-/// Sentences, each a line.
+/// Sentences, each a line: how sure an answer is, and what the machine has no price for.
 #[must_use]
 pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<String> {
+    certainty(answer, strategies).into_iter().chain(gaps(&answer.gaps, machine)).collect()
+}
+
+/// How sure an answer is, what it turns on and what would settle it; each sentence a line.
+#[must_use]
+pub fn certainty(answer: &Answer, strategies: &[String]) -> Vec<String> {
     let Answer { machines, best, tied, pair: [leader, second], gain, .. } = answer;
     let first = if leader == second {
         let range = format!("{} to {}", number(gain.low), number(gain.high));
+        let metrics = answer.outcomes.first().and_then(|machines| machines.first()?.first());
+        let unit = metrics.map_or("", |metric| metric.unit);
+        let space = if unit.is_empty() { "" } else { " " };
         format!(
-            "{} on at least 80 % of {machines} plausible machines of this kind: {range}.",
+            "{} on at least 80 % of {machines} plausible machines of this kind: {range}{space}{unit}.",
             answer.metric
         )
     } else if tied == machines {
@@ -38,7 +50,7 @@ pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<S
             strategies[*second]
         )
     };
-    [first].into_iter().chain(reasons(answer)).chain(unpriced(answer, machine)).collect()
+    [first].into_iter().chain(reasons(answer)).collect()
 }
 
 /// What an answer turns on and what would settle it, each sentence a line.
@@ -91,22 +103,34 @@ pub fn reasons(answer: &Answer) -> Vec<String> {
     lines
 }
 
+/// What is to be said of a value with the file's numbers that is outside what plausible machines give.
+#[must_use]
+pub fn implausible(of: &str, value: f64, interval: &Interval) -> Option<String> {
+    let side = if value < interval.low { "below" } else { "above" };
+    (!interval.has(value)).then(|| {
+        format!(
+            "{of} with the file's numbers, {}, is {side} what is plausible: take the plausible one.",
+            number(value)
+        )
+    })
+}
+
 /// What the machine has no price for, how that is charged, and which ranges nothing published bounds; none where it has all
 /// and assumes none.
 #[must_use]
-pub fn unpriced(answer: &Answer, machine: &str) -> Option<String> {
+pub fn gaps(gaps: &Gaps, machine: &str) -> Option<String> {
+    let Gaps { unpriced, assumed } = gaps;
     let list = |names: &[&String]| -> String {
         names.iter().map(|name| key(name)).collect::<Vec<_>>().join(", ")
     };
+    let own: Vec<_> = assumed.iter().filter(|name| !unpriced.contains(name)).collect();
     let (assumed, read): (Vec<_>, Vec<_>) =
-        answer.unpriced.iter().partition(|name| answer.assumed.contains(name));
-    let own: Vec<_> =
-        answer.assumed.iter().filter(|name| !answer.unpriced.contains(name)).collect();
+        unpriced.iter().partition(|name| assumed.contains(name));
     let mut parts = Vec::new();
     let charged = "charged as nothing with the file's numbers";
     if !read.is_empty() {
         parts.push(format!(
-            "{machine} has no price for {}: {charged}, and as a range from the literature here.",
+            "{machine} has no price for {}: {charged}, and on plausible machines as a range from the literature.",
             list(&read)
         ));
     }
@@ -114,7 +138,7 @@ pub fn unpriced(answer: &Answer, machine: &str) -> Option<String> {
         let nor =
             if read.is_empty() { format!("{machine} has no price for") } else { "Nor for".into() };
         parts.push(format!(
-            "{nor} {}: {charged}, and as an assumed range here, which nothing published bounds.",
+            "{nor} {}: {charged}, and on plausible machines as an assumed range, which nothing published bounds.",
             list(&assumed)
         ));
     }
@@ -129,7 +153,7 @@ pub fn unpriced(answer: &Answer, machine: &str) -> Option<String> {
 
 /// Whether the other strategy is better at one end of a number's range.
 fn flips(one: &Influence, answer: &Answer) -> bool {
-    one.turns(answer.pair)
+    one.turns(answer.pair, answer.tie)
 }
 
 /// What to measure a number is good for.
@@ -224,7 +248,7 @@ pub(crate) fn is_measured(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sensitivity::{Interval, Uncertain};
+    use crate::sensitivity::Uncertain;
 
     /// An answer on nine machines of ten that turns on these prices, each with the answer at both ends of its range.
     fn answer(influences: &[(&str, [f64; 2])]) -> Answer {
@@ -241,12 +265,12 @@ mod tests {
             metric: "time",
             best: vec![9, 1],
             tied: 0,
+            tie: 0.0,
             lost: vec![[0.0; 2]; 2],
             pair: [0, 1],
             gain: Interval { low: 0.9, median: 1.5, high: 2.0 },
             influences: influences.iter().map(influence).collect(),
-            unpriced: Vec::new(),
-            assumed: Vec::new(),
+            gaps: Gaps::default(),
             readings: Vec::new(),
         }
     }
@@ -255,8 +279,7 @@ mod tests {
     fn which_ranges_are_assumed_is_said() {
         let names = |keys: &[&str]| keys.iter().map(|key| format!("prices.{key}")).collect();
         let of = |unpriced: &[&str], assumed: &[&str]| {
-            let of = Answer { unpriced: names(unpriced), assumed: names(assumed), ..answer(&[]) };
-            super::unpriced(&of, "turin")
+            gaps(&Gaps { unpriced: names(unpriced), assumed: names(assumed) }, "turin")
         };
         assert_eq!(of(&[], &[]), None);
         let all = of(&["hit", "fence", "fabric_sync"], &["interrupt_exit", "fabric_sync"]).unwrap();

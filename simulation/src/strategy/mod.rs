@@ -168,6 +168,12 @@ pub fn is_for_one_thread(name: &str) -> bool {
     name == "local-mm-users"
 }
 
+/// Whether a strategy differs from `linux-broadcast` by how it clears contiguous blocks alone.
+#[must_use]
+pub fn is_of_blocks(name: &str) -> bool {
+    blocks::STRATEGIES.iter().any(|entry| entry.name == name)
+}
+
 /// A flush range of 4 KiB pages from an address on.
 fn flush_range(start: u64, pages: u64) -> VaRange {
     let range = VaRange::new(start, pages << 12, 12);

@@ -142,5 +142,5 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         let value = path as f64 * slowdown / SECOND;
         metrics.push(Metric { key: "elapsed", unit: "s", value });
     }
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }

@@ -122,7 +122,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         Metric { key: "exit_time", unit: "ns", value: each },
         Metric { key: "exit_share", unit: "%", value: share },
     ];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }
 
 #[cfg(test)]

@@ -93,5 +93,5 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         metric("invalidate_time", "ns", removed / counters.taken as f64 / NS as f64),
         metric("rate", "1/s", counters.taken as f64 / seconds),
     ];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }

@@ -72,5 +72,5 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         metric("flush_cycles", "cycles", flushes as f64 / ROUNDS as f64 / NS as f64 * clock),
         metric("miss_cost", "ns", misses as f64 / walks as f64 / NS as f64),
     ];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }

@@ -49,5 +49,5 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     let end: Ps = ends.iter().map(Cell::get).max().unwrap_or(START);
     let value = (end - START) as f64 / spaces as f64 / NS as f64;
     let metrics = vec![Metric { key: "time_per_switch", unit: "ns", value }];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }

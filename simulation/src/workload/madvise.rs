@@ -59,5 +59,5 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     )?;
     let value = measured.get() as f64 / ITERATIONS as f64 / NS as f64;
     let metrics = vec![Metric { key: "time_per_iteration", unit: "ns", value }];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }

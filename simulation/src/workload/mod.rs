@@ -120,6 +120,8 @@ pub struct Outcome {
     pub metrics: Vec<Metric>,
     /// Where the time went.
     pub report: Report,
+    /// What is to be known of the results, each in a sentence: threads that never ran, and what was never reached.
+    pub notes: Vec<String>,
 }
 
 /// One result.

@@ -61,5 +61,5 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     )?;
     let value = total.get() as f64 / (ITERATIONS * cpus as u64) as f64 / US as f64;
     let metrics = vec![Metric { key: "time_per_iteration", unit: "us", value }];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }

@@ -123,7 +123,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         Metric { key: "time_of_read", unit: "ns", value: read },
         Metric { key: "time_of_write", unit: "ns", value: write },
     ];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }
 
 impl Loop<'_> {

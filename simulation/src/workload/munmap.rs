@@ -86,7 +86,11 @@ fn run(setup: &Setup<'_>, mib: f64, cpus: Option<usize>) -> Result<Outcome, Refu
         },
     )?;
     let value = measured.get() as f64 / CALLS[1] as f64 / NS as f64;
-    Ok(Outcome { metrics: vec![Metric { key: "munmap_time", unit: "ns", value }], report })
+    Ok(Outcome {
+        metrics: vec![Metric { key: "munmap_time", unit: "ns", value }],
+        report,
+        notes: Vec::new(),
+    })
 }
 
 fn unmap(kernel: &Kernel<'_>, process: &Process, touched: u64, stride: u64, page: Ps) {

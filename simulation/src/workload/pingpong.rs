@@ -76,5 +76,5 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         Metric { key: "time_per_iteration", unit: "ns", value: each(time) / NS as f64 },
         Metric { key: "misses_per_iteration", unit: "walks", value: each(walks) },
     ];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }

@@ -129,5 +129,5 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     )?;
     let value = (end.get() - START) as f64 * rounds / ROUNDS as f64 / NS as f64;
     let metrics = vec![Metric { key: "elapsed", unit: "ns", value }];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }

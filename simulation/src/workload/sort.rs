@@ -255,5 +255,5 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     )?;
     let rate = done.get() as f64 / workload.steps.len() as f64 / cpus as f64 / MEASURED as f64;
     let metrics = vec![Metric { key: "elapsed", unit: "s", value: sorts / rate / 1e12 }];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }

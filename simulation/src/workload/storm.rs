@@ -89,5 +89,5 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         metric("operation_time", "ns", spent.get() as f64 / all / NS as f64),
         metric("operations", "1/s", all / seconds),
     ];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }

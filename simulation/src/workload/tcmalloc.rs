@@ -131,5 +131,5 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
     )?;
     let value = (last.get() - START) as f64 / 1e12;
     let metrics = vec![Metric { key: "elapsed", unit: "s", value }];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }

@@ -132,7 +132,7 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         metric("iterations", "1/s", state.count.get() as f64 / seconds),
         metric("flush_share", "", flush as f64 / total as f64),
     ];
-    Ok(Outcome { metrics, report })
+    Ok(Outcome { metrics, report, notes: Vec::new() })
 }
 
 /// Calls `f` as a reader of what `line` guards: counted up before, down after.

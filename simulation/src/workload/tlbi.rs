@@ -95,7 +95,11 @@ fn run(setup: &Setup<'_>) -> Result<Outcome, Refused> {
         },
     )?;
     let value = measured.get() as f64 / (BATCHES * slots) as f64 / NS as f64;
-    Ok(Outcome { metrics: vec![Metric { key: "time_per_slot", unit: "ns", value }], report })
+    Ok(Outcome {
+        metrics: vec![Metric { key: "time_per_slot", unit: "ns", value }],
+        report,
+        notes: Vec::new(),
+    })
 }
 
 #[cfg(test)]

@@ -184,6 +184,64 @@ fn an_assumed_number_has_a_range_and_a_reason() {
 }
 
 #[test]
+fn what_is_a_part_is_one_of_a_sum_that_was_measured() {
+    let line = MACHINE.lines().find(|line| line.starts_with("line_socket")).expect("a price");
+    let read = |entry: &str, whole: &str| {
+        let entry =
+            format!("interrupt_entry = {{ value = 132, unit = \"ns\", {entry}, note = \"why\" }}");
+        let text = edited(MACHINE, line, &format!("{line}\n{entry}\n{whole}"));
+        let place = 1 + text.lines().position(|line| line.starts_with("interrupt_entry")).unwrap();
+        (Machine::read(&Text::new("machines/good.toml", text)), format!("good.toml:{place}: "))
+    };
+    let part = |of: &str| format!("part_of = [{of}], assumed = {{ low = 50, high = 350 }}");
+    let whole = |number: &str| {
+        format!(
+            "interrupt_deliver = {{ value = {number}, unit = \"ns\", source = \"paper\", confidence = \"R\" }}"
+        )
+    };
+    let deliver = "\"interrupt_deliver\"";
+    assert!(read(&part(deliver), &whole("218")).0.is_ok(), "350 of 350");
+    let assumed = "interrupt_deliver = { value = 500, unit = \"ns\", note = \"why\", assumed = { low = 400, high = 900 } }";
+    let both = whole("500").replace(" }", ", part_of = [\"interrupt_exit\"] }");
+    for (of, whole, why) in [
+        ("\"interrupt_entry\"", whole("500"), "is part of itself"),
+        ("\"interrupt_exit\"", whole("500"), "`interrupt_exit`, for which the file has no price"),
+        (&format!("{deliver}, {deliver}"), whole("500"), "is part of `interrupt_deliver` twice"),
+        (deliver, assumed.to_owned(), "is part of `interrupt_deliver`, which is assumed"),
+        (deliver, both, "is part of `interrupt_deliver`, which is a part itself"),
+        (deliver, whole("217"), "may be 350 ns, which is more than the 349 ns of both"),
+    ] {
+        let (read, place) = read(&part(of), &whole);
+        let refused = read.expect_err(why).0;
+        assert!(refused.contains(why) && refused.contains(&place), "{why}: {refused}");
+    }
+    let path = edited(
+        MACHINE,
+        "[paths]",
+        "[paths]\nsend = { value = 1, unit = \"ns\", part_of = [\"hit\"], source = \"paper\", confidence = \"R\" }",
+    );
+    let refused = Machine::read(&Text::new("machines/good.toml", path)).expect_err("a path").0;
+    assert!(refused.contains("only a price is part of another"), "{refused}");
+}
+
+/// On plausible machines, which may have less than was measured, too: but for 1.4 ns of Haswell's 350, whose sum is fitted.
+#[test]
+fn the_sums_of_shipped_machines_leave_room_for_their_parts() {
+    let ranges = Files::own().ranges().expect("ranges");
+    for machine in Files::own().machines().expect("machines") {
+        for part in machine.values.iter().filter(|value| !value.part_of.is_empty()) {
+            let Origin::Assumed { high, .. } = part.origin else { panic!("{}", part.name) };
+            for name in &part.part_of {
+                let whole =
+                    machine.values.iter().find(|value| value.key() == name).expect("a price");
+                let least = (part.number + whole.number) / ranges.factor(whole.quality());
+                assert!(least > 0.99 * high, "{} {name}: {least}", machine.key);
+            }
+        }
+    }
+}
+
+#[test]
 fn files_of_results_are_read() {
     let files = files(MACHINE, RESULTS, WORKLOADS);
     assert_eq!(files.breaches(), [""; 0]);

@@ -2,7 +2,7 @@
 
 use lookaside_replay::{
     BAND, OVERFULL,
-    advice::{Advice, MATTERS, Mechanism, TIE, Verdict},
+    advice::{Advice, CERTAIN, MATTERS, Mechanism, TIE, Verdict},
     inputs::Inputs,
 };
 use lookaside_simulation::{
@@ -188,13 +188,42 @@ impl Page<'_> {
         Some(format!("Of the others, {} of {} machines.", list.join(", "), plausible.machines))
     }
 
+    /// Why no mechanism is to be taken; nothing where one is, or where they are close to each other.
+    fn withheld(&self) -> Option<String> {
+        let Advice { verdict, mechanisms, plausible, .. } = &self.advice;
+        if !matches!(verdict, Verdict::Either | Verdict::CannotTell) {
+            return None;
+        }
+        let leader = &mechanisms[plausible.pair[0]];
+        let percent = |share: f64| (100.0 * share).round();
+        let (certainty, least) = (self.advice.certainty(), percent(CERTAIN));
+        if certainty < CERTAIN {
+            return Some(format!(
+                "None is taken that is not best on {least} % of the machines; {} is on {} %.",
+                leader.strategy,
+                percent(certainty)
+            ));
+        }
+        let safest = mechanisms.iter().min_by(|a, b| a.lost[0].total_cmp(&b.lost[0]))?;
+        Some(format!(
+            "{} is best on {} %, and is not taken: in the mean of all machines it loses {}, and {} only {}. What is taken has \
+             to be best on {least} %, and to lose no more than any other.",
+            leader.strategy,
+            percent(certainty),
+            time(leader.lost[0]),
+            safest.strategy,
+            time(safest.lost[0])
+        ))
+    }
+
     /// What the answer turns on, and what would settle it.
     fn reasons(&self) -> Vec<String> {
         let Advice { verdict, plausible, mechanisms, .. } = &self.advice;
         if matches!(verdict, Verdict::NoFlushes | Verdict::OneCpu | Verdict::Leave) {
             return Vec::new();
         }
-        let mut lines = self.without_the_library().into_iter().collect::<Vec<_>>();
+        let mut lines: Vec<String> =
+            self.withheld().into_iter().chain(self.without_the_library()).collect();
         lines.extend(words::reasons(plausible));
         let is_open = plausible.best[plausible.pair[0]] + plausible.tied < plausible.machines;
         let nothing_measures =
@@ -236,7 +265,7 @@ impl Page<'_> {
         let basis = self.inputs.basis(&self.read.trace.origin, self.machine);
         let mut lines = vec![refills, basis.flushes_from().to_owned()];
         lines.extend(basis.notes());
-        lines.extend(words::unpriced(plausible, &self.machine.key));
+        lines.extend(words::gaps(&plausible.gaps, &self.machine.key));
         if mechanisms.iter().any(|of| of.share(of.time.high) > 1.0) {
             lines.push(OVERFULL.to_owned());
         }
@@ -316,8 +345,8 @@ impl Page<'_> {
             "measure": words::measurement(plausible)
                 .filter(|_| !reasons.is_empty())
                 .map(|price| format!("lookaside calibrate --only {price}")),
-            "unpriced": plausible.unpriced,
-            "assumed_prices": plausible.assumed,
+            "unpriced": plausible.gaps.unpriced,
+            "assumed_prices": plausible.gaps.assumed,
             "reasons": reasons,
             "assumptions": self.limits(),
         });

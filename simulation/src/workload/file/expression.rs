@@ -203,6 +203,18 @@ impl<'r> Reader<'r> {
             self.read.push(place);
             return Ok((Expression::Name(Name::Parameter(place)), self.parameters[place].is_time));
         }
+        if word.starts_with(|first: char| first.is_ascii_digit()) {
+            let number = word.trim_end_matches(char::is_alphabetic);
+            let unit = &word[number.len()..];
+            let units = UNITS.map(|(name, _)| name);
+            return Err(match units.contains(&unit) && number.parse::<f64>().is_ok() {
+                true => format!("has `{word}`: write `{number} {unit}`, with a space"),
+                false => format!(
+                    "has `{word}`, which is neither a number nor a name; the units of times are `{}`",
+                    units.join("`, `")
+                ),
+            });
+        }
         let known = NAMES.iter().map(|(name, _)| *name);
         let known = known.chain(self.parameters.iter().map(|one| one.name.as_str()));
         let help = match lookaside_terminal::names::nearest(&word, known) {
@@ -228,7 +240,7 @@ pub(super) fn is_own_name(word: &str) -> bool {
 fn is_no_name(word: &str, parameters: &[Parameter]) -> bool {
     let is_name = is_own_name(word)
         || parameters.iter().any(|one| one.name == word)
-        || ["random", "batch", "each"].contains(&word);
+        || ["random", "batch", "each", "of"].contains(&word);
     !is_name
 }
 
@@ -263,6 +275,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         assert!(value("5 parsecs").unwrap_err().contains("unknown unit `parsecs`"));
+        assert!(value("5us").unwrap_err().ends_with("has `5us`: write `5 us`, with a space"));
+        assert!(value("2 * 1.5ms").unwrap_err().contains("write `1.5 ms`"));
+        let why = value("3parsecs").unwrap_err();
+        assert!(why.contains("`3parsecs`, which is neither") && why.contains("`us`"), "{why}");
         assert!(value("page").unwrap_err().contains("did you mean `pages`?"));
         assert!(value("5 us + 3").unwrap_err().contains("adds a time and a number"));
         assert!(value("(3").unwrap_err().contains("lacks a `)`"));

@@ -31,7 +31,10 @@ use super::{
     Metric, Outcome, Setup,
     stage::{self, NS, START},
 };
-use crate::data::{Files, Isa, Machine, Parameter, Program, Ranges, Words};
+use crate::{
+    data::{Files, Isa, Machine, Parameter, Program, Ranges, Words},
+    strategy,
+};
 
 /// A workload of a file, ready to be run.
 #[derive(Clone, Debug)]
@@ -216,6 +219,13 @@ impl Workload {
     /// If the machine or the strategy refuses it, if it deadlocks, or if it does what cannot be done, with the line.
     pub fn run(&self, setup: &Setup<'_>) -> Result<Outcome, Refused> {
         let ranges = Files::own().ranges()?;
+        if strategy::is_of_blocks(setup.strategy) {
+            let (file, name) = (&self.program.file, setup.strategy);
+            return Err(Refused(format!(
+                "{file}: strategy `{name}` is a way to clear contiguous blocks, which no statement of a file maps: here it would \
+                 be `linux-broadcast`. The workload `exit_group` has blocks"
+            )));
+        }
         let parameters = self.program.parameters.iter();
         let numbers: Vec<f64> =
             parameters.map(|one| setup.option_or(&one.name, one.value)).collect();
@@ -287,7 +297,33 @@ impl Workload {
         metrics.push(metric("flushing", "", report.spent_in("flush") as f64 / busy));
         let time = all as f64 / report.cpus.len() as f64 / 1e12;
         metrics.push(metric("interrupts", "1/s", report.counters().taken as f64 / time));
-        Ok(Outcome { metrics, report })
+        let notes = self.never(&state);
+        Ok(Outcome { metrics, report, notes })
+    }
+
+    /// What never happened: threads that did not run, and what was not reached while it was counted.
+    fn never(&self, state: &State<'_>) -> Vec<String> {
+        let file = &self.program.file;
+        let mut notes = Vec::new();
+        for (which, group) in self.groups.iter().enumerate() {
+            let [all, ran] = state.have_run(which);
+            if ran < all {
+                let (line, name) = (group.line, &group.name);
+                notes.push(format!(
+                    "{file}:{line}: {} of {all} threads of `{name}` never ran: others had their CPUs until the end; give the file \
+                     more `time`, a shorter `quantum`, or these threads another `cpu`.",
+                    all - ran
+                ));
+            }
+        }
+        let counters = self.counters.iter().zip(state.counters.iter().map(Cell::get));
+        let timers = self.timers.iter().zip(state.timers.iter().map(|(count, _)| count.get()));
+        for (name, _) in counters.chain(timers).filter(|(_, count)| *count == 0) {
+            notes.push(format!(
+                "{file}: `{name}` is 0 as no thread came to it in the time that is counted, which is all but the first tenth."
+            ));
+        }
+        notes
     }
 
     /// A failure of the machine, which is that threads spin for ever if there are any that spin.
@@ -399,6 +435,7 @@ fn price_of(machine: &Machine, ranges: &Ranges, price: Price) -> Ps {
 fn paths(groups: &[Group]) -> Vec<&'static str> {
     let mut all: BTreeSet<&'static str> = ["fault", "switch"].into();
     for act in groups.iter().flat_map(|group| &group.statements).map(|one| &one.act) {
+        let act = if let Act::Of(_, act) = act { act } else { act };
         let more: &[&str] = match act {
             Act::Map(_) | Act::Protect(_) | Act::Allow(_) | Act::Discard(_) => &["call", "page"],
             Act::Unmap(_) | Act::Free(_) => &["call", "page"],

@@ -68,9 +68,13 @@ pub(super) struct State<'a> {
     /// What each way into the kernel takes besides with tables of its own.
     pub(super) isolated: Ps,
     pub(super) threads: Vec<Cell<Option<Box<Thread>>>>,
+    /// The group of each thread, and whether it has run.
+    ran: Vec<(usize, Cell<bool>)>,
     /// The CPU of each thread.
     pub(super) homes: Vec<Cell<usize>>,
     queues: Vec<List<usize>>,
+    /// The process of each space that threads share, if any are there.
+    pub(super) shared: Vec<Option<Process>>,
     /// Threads that sleep on each CPU, with when they wake.
     pub(super) sleepers: Vec<RefCell<Vec<(Ps, usize)>>>,
     /// What an idle CPU reads: it is written when a thread is made ready there.
@@ -171,9 +175,11 @@ impl<'a> State<'a> {
             cpus,
             isolated,
             active: Cell::new(threads.len() as u64),
+            ran: plan.iter().map(|one| (one[0], Cell::new(false))).collect(),
             homes: plan.iter().map(|one| Cell::new(one[2])).collect(),
             threads,
             queues,
+            shared,
             sleepers: (0..cpus).map(|_| RefCell::default()).collect(),
             bells,
             wake,
@@ -194,6 +200,12 @@ impl<'a> State<'a> {
             spinning: Spinning::default(),
             last: Cell::new(0),
         }
+    }
+
+    /// How many threads a group has, and how many of them have run.
+    pub(super) fn have_run(&self, group: usize) -> [usize; 2] {
+        let of = || self.ran.iter().filter(|(which, _)| *which == group);
+        [of().count(), of().filter(|(_, ran)| ran.get()).count()]
     }
 
     /// When counting begins.
@@ -323,6 +335,10 @@ impl<'a> State<'a> {
                 continue;
             };
             let Some(mut thread) = self.threads[id].take() else { continue };
+            // What comes on only when all is over has done nothing.
+            if !self.is_over() {
+                self.ran[id].1.set(true);
+            }
             if runs.is_none_or(|(last, _)| last != id) {
                 if runs.is_some() {
                     self.path(kernel, "switch");

@@ -6,7 +6,7 @@ use super::{
     METRICS,
     expression::{Expression, Reader},
 };
-use crate::data::{Program, Words};
+use crate::data::{Program, Words, list};
 
 /// A statement and its line.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,8 @@ pub(super) enum Act {
     Flush(Pages),
     /// Pages that are taken away one by one; flushed in batches of so many, or each at once.
     Reclaim(Pages, Option<Expression>),
+    /// The statement on the pages of another space, by its place in the file.
+    Of(usize, Box<Self>),
     /// Everything up to the statement of that number is done by a copy of the process, which then exits.
     Fork(usize),
     Exec(Expression),
@@ -123,7 +125,8 @@ pub(super) fn statements(
                 _ => unreachable!("only loops and forks are open"),
             }
         } else {
-            act(&word, &mut reader, program, declared).map_err(refuse)?
+            let act = act(&word, &mut reader, program, declared).map_err(refuse)?;
+            of(act, &mut reader, program).map_err(refuse)?
         };
         if let Some(more) = reader.word() {
             return Err(refuse(format!("has `{more}` too much")));
@@ -158,6 +161,32 @@ fn check_timers(program: &Program, all: &[Statement], declared: &Declared) -> Re
         }
     }
     Ok(())
+}
+
+/// A statement on the pages of another process, if it goes on with `of SPACE`.
+fn of(act: Act, reader: &mut Reader<'_>, program: &Program) -> Result<Act, String> {
+    if reader.peek() != Some("of") {
+        return Ok(act);
+    }
+    let _ = reader.word();
+    let can = ["protect", "discard", "unmap", "flush", "reclaim"];
+    if !matches!(
+        act,
+        Act::Protect(_) | Act::Discard(_) | Act::Unmap(_) | Act::Flush(_) | Act::Reclaim(..)
+    ) {
+        return Err(format!("is of its own process alone; there are {} `of` another", list(&can)));
+    }
+    let names: Vec<&str> = program.spaces.iter().map(|space| space.name.as_str()).collect();
+    let place = among(reader, "space", &names, "the file has none of that name")?;
+    let space = &program.spaces[place];
+    let name = &space.name;
+    if space.each {
+        return Err(format!("is of `{name}`, of which every thread has one (`each`)"));
+    }
+    if !program.threads.iter().any(|threads| threads.space == *name) {
+        return Err(format!("is of `{name}`, in which no thread is"));
+    }
+    Ok(Act::Of(place, act.into()))
 }
 
 fn act(

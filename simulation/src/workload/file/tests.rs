@@ -400,3 +400,92 @@ fn what_would_be_lost_or_taken_for_another_is_refused() {
         assert!(why.starts_with("w.toml:") && why.contains(words), "{why}");
     }
 }
+
+#[test]
+fn threads_that_never_run_and_what_none_came_to_are_said() {
+    let text = one("time = \"2 ms\"", "forever\nwork 5 us\ncount rounds\ndone");
+    let late = "[[threads]]\nname = \"late\"\nspace = \"app\"\ncount = 1\ncpu = 0\n\
+                program = \"\"\"\nforever\nwork 5 us\ncount progress\ndone\n\"\"\"\n";
+    let notes = |text: &str| run(1, text).unwrap().notes;
+    assert_eq!(notes(&text), [""; 0]);
+    let [never, none] = &notes(&format!("{text}{late}"))[..] else { panic!("two notes") };
+    let line = 2 + text.lines().count();
+    assert!(
+        never.starts_with(&format!("w.toml:{line}: 1 of 1 threads of `late` never ran")),
+        "{never}"
+    );
+    assert!(never.contains("a shorter `quantum`"), "{never}");
+    assert!(none.contains("`progress` is 0 as no thread came to it"), "{none}");
+    let short = text.replace("time =", "quantum = \"100 us\"\ntime =");
+    assert_eq!(notes(&format!("{short}{late}")), [""; 0]);
+    // It ends, and all with it, before anything is counted.
+    let early = late.replace("forever\nwork 5 us\ncount progress\ndone", "count progress");
+    let all = notes(&format!("{short}{early}"));
+    let is_said = |note: &String| note.contains("all but the first tenth");
+    assert!(all.len() == 2 && all.iter().all(is_said), "{all:?}");
+}
+
+#[test]
+fn ways_to_clear_blocks_are_refused_where_nothing_has_blocks() {
+    let ways = ["no-blocks", "unfold", "simple", "robust", "clear-ptes"];
+    for entry in strategy::all() {
+        let ran = run_on("neoverse_n1", entry.name, 2, &one("", "unmap me 1"));
+        match ways.contains(&entry.name) {
+            true => {
+                assert!(ran.unwrap_err().0.contains("`exit_group` has blocks"), "{}", entry.name)
+            }
+            false if entry.isas.contains(&Isa::Aarch64) => {
+                assert!(!ran.is_err_and(|why| why.0.contains("blocks")), "{}", entry.name);
+            }
+            false => assert!(ran.is_err(), "{}", entry.name),
+        }
+    }
+}
+
+/// One computes on CPU 0, and a thread of another process does this to its pages from CPU 1.
+fn beside(statement: &str) -> String {
+    format!(
+        "about = \"a test\"\ntime = \"1 ms\"\n[[space]]\nname = \"app\"\npages = 64\nmapped = 64\n\
+         [[space]]\nname = \"kernel\"\npages = 1\n[[space]]\nname = \"alone\"\npages = 1\neach = true\n\
+         [[space]]\nname = \"nobody\"\npages = 1\n\
+         [[threads]]\nname = \"app\"\nspace = \"app\"\ncount = 1\ncpu = 0\n\
+         program = \"\"\"\nforever\ntouch 0 64\nwork 1 us\ncount rounds\ndone\n\"\"\"\n\
+         [[threads]]\nname = \"kswapd\"\nspace = \"kernel\"\ncount = 1\ncpu = 1\n\
+         program = \"\"\"\nforever\n{statement}\nwork 20 us\ndone\n\"\"\"\n"
+    )
+}
+
+#[test]
+fn a_process_loses_pages_to_another_that_it_does_not_run_beside() {
+    let rounds = |of: &Outcome| of.metric("rounds").unwrap();
+    let idle = run(2, &beside("work 1 us")).unwrap();
+    for statement in
+        ["reclaim 0 64 each of app", "protect 0 8 of app", "flush 0 8 of app", "discard 0 8 of app"]
+    {
+        for strategy in ["lookaside", "linux-ipi-2025"] {
+            let of = run_on("zen5", strategy, 2, &beside(statement)).unwrap();
+            let sent = of.report.counters().sent;
+            assert!(sent > 10, "{statement} {strategy}: the other CPU runs the process: {sent}");
+            assert!(rounds(&of) < rounds(&idle), "{statement} {strategy}");
+        }
+    }
+    // Its own pages are nobody else's.
+    let own = run(2, &beside("protect 0 1")).unwrap();
+    assert_eq!(own.report.counters().sent, 0);
+}
+
+#[test]
+fn of_which_processes_pages_are_is_checked() {
+    let why = |statement: &str| refused(&beside(statement));
+    assert!(
+        why("protect 0 8 of ap")
+            .contains("names the space `ap`, which is unknown; did you mean `app`?")
+    );
+    assert!(why("touch 0 8 of app").contains("is of its own process alone; there are `protect`, "));
+    assert!(why("protect 0 1 of alone").contains("of which every thread has one"));
+    assert!(why("protect 0 1 of nobody").contains("in which no thread is"));
+    assert!(why("protect 0 65 of app").contains("pages 0 to 65 of a space that has 64"));
+    assert!(why("protect 0 1 of").contains("names no space"));
+    let none = beside("protect 0 1 of app").replacen("count = 1", "count = 0", 1);
+    assert!(refused(&none).contains("its `count` is 0"), "{}", refused(&none));
+}

@@ -38,6 +38,8 @@ pub(super) struct Thread {
     pub(super) place: [usize; 2],
     /// The space that it runs in.
     pub(super) process: Process,
+    /// The space whose pages its statement is about, if it is not its own.
+    of: Option<usize>,
     /// The spaces of those that wait for it to exit.
     parents: Vec<Process>,
     /// The next statement.
@@ -67,6 +69,7 @@ impl Thread {
             group,
             place,
             process,
+            of: None,
             parents: Vec::new(),
             next: 0,
             loops: Vec::new(),
@@ -234,6 +237,15 @@ impl Thread {
                 }
             }
             Act::Reclaim(pages, batch) => self.reclaim(state, kernel, pages, batch.as_ref())?,
+            Act::Of(space, act) => {
+                let other =
+                    state.shared[*space].ok_or("that space has no thread: its `count` is 0")?;
+                let own = core::mem::replace(&mut self.process, other);
+                self.of = Some(*space);
+                let next = self.act(act, line, state, kernel);
+                (self.process, self.of) = (own, None);
+                return next;
+            }
             Act::Fork(_) => self.fork(state, kernel),
             Act::Exec(pages) => self.exec(state, kernel, pages)?,
             Act::Exit => {
@@ -352,10 +364,11 @@ impl Thread {
         }
     }
 
-    /// The space of the file that it runs in, unless it is a copy of the process or another program.
+    /// The space of the file whose pages a statement is about: that which it runs in, unless it is a copy of the process or another program.
     fn space<'s>(&self, state: &'s State<'_>) -> Option<&'s Space> {
         let workload = state.workload;
-        self.parents.is_empty().then(|| &workload.spaces[workload.groups[self.group].space])
+        let own = || self.parents.is_empty().then(|| workload.groups[self.group].space);
+        self.of.or_else(own).map(|space| &workload.spaces[space])
     }
 
     /// Pages that were unmapped are the file's again, where a file is mapped privately.

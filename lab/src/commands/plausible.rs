@@ -1,0 +1,102 @@
+//! What the pages of replays say of plausible machines, and of what their machine has no price for.
+
+use lookaside_replay::{advice::MACHINES, assume::Whose};
+use lookaside_simulation::{
+    data::{Machine, Ranges},
+    sensitivity::{Answer, Gaps, words},
+};
+use lookaside_terminal::{Refused, grid::wrapped};
+use lookaside_traces::Origin;
+use serde_json::Value;
+
+use super::progress;
+
+/// How many plausible machines are asked.
+#[derive(clap::Args)]
+pub(super) struct Plausible {
+    /// Ask this many plausible machines, which differ in what is not known exactly, how sure the answer is: 4 to 10000, or 0
+    /// for none. Default: as many as do not take long.
+    #[arg(long, value_name = "N")]
+    plausible: Option<usize>,
+}
+
+impl Plausible {
+    /// Refuses so few that they say nothing.
+    pub(super) fn check(&self) -> Result<(), Refused> {
+        let least = MACHINES[0];
+        match self.plausible {
+            Some(count) if count != 0 && !(least..=10_000).contains(&count) => {
+                Err(Refused(format!("--plausible takes 0, or {least} to 10000 machines")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks, unless none are to be asked: `ask` gets their number, if one is given, and what to call after each replay.
+    pub(super) fn ask(
+        &self,
+        ask: impl FnOnce(Option<usize>, &(dyn Fn() + Sync)) -> Result<Option<Answer>, Refused>,
+    ) -> Result<Option<Answer>, Refused> {
+        if self.plausible == Some(0) {
+            return Ok(None);
+        }
+        let bar = progress::styled(None, "{pos} replays on plausible machines, {elapsed}");
+        let answer = ask(self.plausible, &|| bar.inc(1));
+        bar.finish_and_clear();
+        answer
+    }
+}
+
+/// How sure an answer about these sides is: a heading, and each sentence a line. Nothing where nobody was asked.
+pub(super) fn how_sure(answer: Option<&Answer>, sides: &[String], more: &[String]) -> String {
+    let Some(answer) = answer else { return String::new() };
+    let lines = words::certainty(answer, sides);
+    let lines = lines.iter().chain(more).map(|line| format!("* {}", wrapped(line, 0)));
+    format!("how sure this is\n\n{}\n", lines.collect::<String>())
+}
+
+/// Whose costs a page has, and what of them is not known.
+pub(super) struct Costs {
+    whose: Vec<Whose>,
+    sentences: Vec<String>,
+    gaps: Gaps,
+    key: String,
+}
+
+impl Costs {
+    /// Those of a machine, for recordings from there; `chosen` says that it was chosen for them, and not named.
+    pub(super) fn of<'o>(
+        machine: &Machine,
+        ranges: &Ranges,
+        chosen: bool,
+        origins: impl IntoIterator<Item = &'o Origin>,
+    ) -> Self {
+        let (mut all, mut sentences): (Vec<Whose>, Vec<String>) = (Vec::new(), Vec::new());
+        for origin in origins {
+            let whose = Whose::of(origin, machine, chosen);
+            let sentence = whose.sentence(origin, machine);
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
+                all.push(whose);
+            }
+        }
+        Self { whose: all, sentences, gaps: Gaps::of(machine, ranges), key: machine.key.clone() }
+    }
+
+    /// A paragraph.
+    pub(super) fn text(&self) -> String {
+        let gaps = words::gaps(&self.gaps, &self.key);
+        let all: Vec<&str> = self.sentences.iter().chain(&gaps).map(String::as_str).collect();
+        format!("{}\n", wrapped(&all.join(" "), 0))
+    }
+
+    /// The same for programs, as keys of their document.
+    pub(super) fn add_to(&self, document: &mut Value) {
+        let is_stand_in = self.whose.contains(&Whose::StandIn);
+        let whose = if is_stand_in { Some(Whose::StandIn) } else { self.whose.first().copied() };
+        document["machine_is"] = whose.map(Whose::name).into();
+        document["costs"] = self.sentences.join(" ").into();
+        document["unpriced"] = self.gaps.unpriced.clone().into();
+        document["assumed_prices"] = self.gaps.assumed.clone().into();
+    }
+}

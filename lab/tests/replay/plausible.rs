@@ -1,0 +1,160 @@
+//! `lookaside replay`, `what-if` and `diff` say how sure they are, whose costs they have, and which prices are not known.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+/// A small one.
+const COMPILE: &str = "traces/compile.trace";
+
+fn lab(words: &[&str]) -> (Option<i32>, String, String) {
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
+    let output = lab.current_dir(ROOT).args(words).output().expect("the program can be started");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// What is printed, in one line: pages are wrapped.
+#[track_caller]
+fn page(words: &[&str]) -> String {
+    let (status, text, errors) = lab(words);
+    assert_eq!(status, Some(0), "{words:?}: {errors}");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[track_caller]
+fn json(words: &[&str]) -> Value {
+    serde_json::from_str(&page(&[words, &["--format", "json"]].concat())).expect("JSON")
+}
+
+/// The three commands, of a small trace.
+const SHORT: [&[&str]; 3] = [
+    &["replay", "traces/sort.trace"],
+    &["what-if", "traces/sort.trace", "ceiling=1", "--seeds", "1"],
+    &["diff", "traces/sort.trace", "--with", "ceiling=1", "--seeds", "1"],
+];
+
+#[test]
+fn a_replay_asks_the_machines_that_advise_asks() {
+    let same = ["--machine", "turin", "--cpus", "4", "--plausible", "9", "--strategy"];
+    let strategies = "linux-ipi-2025,linux-invlpgb-2025";
+    let ask = |command| json(&[&[command, COMPILE][..], &same, &[strategies]].concat());
+    let (replay, advise) = (ask("replay"), ask("advise"));
+    let seconds = replay["traced"].as_f64().expect("nanoseconds") / 1e9;
+    for place in 0..2 {
+        let [one, other] =
+            [&replay["certainty"]["strategies"], &advise["mechanisms"]].map(|of| of[place].clone());
+        assert_eq!(one["best_on"], other["best_on"]);
+        let median = one["intervals"][0][1].as_f64().expect("ms");
+        let rate = other["ms_per_second"]["median"].as_f64().expect("ms a second");
+        assert!((median / seconds / rate - 1.0).abs() < 1e-9, "{median} {rate}");
+    }
+    let text = page(&[&["replay", COMPILE][..], &same, &[strategies]].concat());
+    for part in [
+        "how sure this is * linux-",
+        "of 9 plausible machines of this kind",
+        "In brackets: where at least 80 % of 9 plausible machines are.",
+        "the same on 9 plausible machines: the median",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn every_cause_has_a_range_and_the_causes_are_named() {
+    let of = &json(&["replay", "traces/compile.trace", "--plausible", "8"])["certainty"];
+    let names: Vec<&str> = of["metrics"]
+        .as_array()
+        .expect("metrics")
+        .iter()
+        .map(|one| {
+            assert_eq!(one["unit"], "ms");
+            one["key"].as_str().expect("a name")
+        })
+        .collect();
+    assert_eq!(names, ["time", "switches", "flushes", "waits", "interrupted", "fabric"]);
+    for one in of["strategies"].as_array().expect("strategies") {
+        let intervals = one["intervals"].as_array().expect("intervals");
+        assert_eq!(intervals.len(), names.len());
+        let [low, median, high] = [0, 1, 2].map(|end| intervals[0][end].as_f64().expect("ms"));
+        assert!(0.0 < low && low < median && median < high, "{one}");
+        let sum: f64 = intervals[1..].iter().map(|of| of[0].as_f64().expect("ms")).sum();
+        assert!(sum <= median, "the low ends of causes are parts of it: {one}");
+    }
+    let csv = lab(&["replay", "traces/compile.trace", "--plausible", "8", "--format", "csv"]).1;
+    assert!(csv.contains("lookaside,plausible,waits,high,"), "{csv}");
+}
+
+#[test]
+fn a_stand_in_and_prices_that_are_not_known_are_said_once() {
+    for words in SHORT {
+        let text = page(words);
+        for part in ["which stands for it", "kvm_guest_amit2022 has no price for"] {
+            assert_eq!(text.matches(part).count(), 1, "{words:?}: {part}\n{text}");
+        }
+        let of = json(words);
+        assert_eq!(of["machine_is"], "stand-in");
+        assert!(of["costs"].as_str().expect("text").contains("which stands for it"), "{of}");
+        let named = [words, &["--machine", "turin"]].concat();
+        let (text, of) = (page(&named), json(&named));
+        assert!(!text.contains("stands for it"), "{text}");
+        assert_eq!(text.matches("Costs are those of `turin`").count(), 1, "{text}");
+        assert_eq!(of["machine_is"], "named");
+        let has = |key: &str, name: &str| of[key].as_array().expect(key).contains(&name.into());
+        assert!(has("unpriced", "prices.fabric_operation") && !has("unpriced", "prices.walk"));
+        assert!(has("assumed_prices", "prices.interrupt_entry"));
+    }
+}
+
+#[test]
+fn settings_and_sides_are_asked_of_plausible_machines() {
+    let of = json(&["what-if", "traces/threads.trace", "--seeds", "1", "--plausible", "4"]);
+    let (best, certainty) = (&of["best"], &of["certainty"]);
+    assert!(best.is_string() && certainty["first"] == *best, "{best} {}", certainty["first"]);
+    assert_eq!(certainty["strategies"][1]["best_on"], 4);
+    // The same knob by itself says the same.
+    let knob = best.as_str().expect("a knob");
+    let alone =
+        json(&["what-if", "traces/threads.trace", knob, "--seeds", "1", "--plausible", "4"]);
+    assert_eq!(alone["certainty"], *certainty);
+    let diff = ["diff", "traces/threads.trace", "--seeds", "1", "--plausible", "4", "--with", knob];
+    let diff = json(&[&diff[..], &["--per", "second"]].concat());
+    assert_eq!(diff["certainty"]["gain"], certainty["gain"]);
+    // Two recordings are one each, in the order of the command.
+    let both = ["diff", "traces/compile.trace", "traces/sort.trace", "--seeds", "1"];
+    let text = page(&[&both[..], &["--plausible", "4"]].concat());
+    assert!(text.contains("sort.trace is best on 100 % of 4 plausible machines"), "{text}");
+}
+
+#[test]
+fn none_or_enough_are_asked() {
+    for words in SHORT {
+        let none = json(&[words, &["--plausible", "0"]].concat());
+        assert_eq!(none["certainty"], Value::Null);
+        assert!(!page(&[words, &["--plausible", "0"]].concat()).contains("how sure"), "{words:?}");
+        let (status, _, why) = lab(&[words, &["--plausible", "3"]].concat());
+        assert!(status == Some(2) && why.contains("0, or 4 to 10000 machines"), "{why}");
+    }
+}
+
+/// A machine of which nearly nothing is known: its file charges nothing, and plausible ones do.
+#[test]
+fn what_is_for_nothing_in_a_file_has_a_range() {
+    let words = ["replay", "traces/sort.trace", "--machine", "sg2042", "--plausible", "4"];
+    let of = json(&words);
+    assert_eq!(of["strategies"][0]["known"], 0);
+    assert!(of["certainty"]["strategies"][0]["intervals"][0][0].as_f64() > Some(0.0), "{of}");
+    let text = page(&words);
+    for part in [
+        "time on at least 80 % of 4 plausible machines of this kind: ",
+        "The time under lookaside with the file's numbers, 0, is below what is plausible: take the plausible one.",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    let (status, _, why) = lab(&["advise", "traces/sort.trace", "--machine", "sg2042"]);
+    assert!(
+        status == Some(2) && why.contains("`lookaside replay` says what it costs there"),
+        "{why}"
+    );
+}

@@ -1,0 +1,135 @@
+//! What [plausible machines](lookaside_simulation::sensitivity) say of replays that are compared: on how many of them which
+//! side is better, where each time lies, and on which price that turns.
+//!
+//! What is compared is what is [known](Replayed::known), so programs [hardly access](crate::WorkingSet::hardly_used) their
+//! pages in these replays.
+
+use lookaside_simulation::{
+    data::{Machine, Ranges},
+    sensitivity::{Answer, FEW, Question},
+    workload::Metric,
+};
+use lookaside_terminal::Refused;
+
+use super::{
+    Replayed, Setup, Upkeep,
+    advice::{TIE, affordable},
+    difference::Per,
+    inputs::Inputs,
+    replay,
+};
+
+/// How many events the plausible machines may take, unless their number is given: some five seconds of two CPUs.
+const EVENTS: u64 = 100_000_000;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Comparison<'c> {
+    /// The machine as its file has it.
+    pub machine: &'c Machine,
+    /// Where prices lie that are not known exactly.
+    pub ranges: &'c Ranges,
+    /// How many sides there are.
+    pub sides: usize,
+    /// How many plausible machines; none for as many as do not take long.
+    pub machines: Option<usize>,
+    /// What pseudo-random numbers begin with.
+    pub seed: u64,
+    /// What times are per.
+    pub per: Per,
+}
+
+/// Replays a side, which has one or more recordings, on a machine with a seed.
+pub type Run<'r> = dyn Fn(&Machine, usize, u64) -> Result<Vec<Replayed>, Refused> + Sync + 'r;
+
+impl Comparison<'_> {
+    /// The answer, in milliseconds of CPU time: the first metric is what is known, and its [causes](Upkeep::known_causes)
+    /// follow. A side of several recordings is their mean. None if a side has no switch and no flush, which take no time
+    /// whatever the prices are.
+    ///
+    /// # Errors
+    ///
+    /// If a side cannot be replayed.
+    pub fn answer(&self, run: &Run<'_>) -> Result<Option<Answer>, Refused> {
+        let Self { machine, ranges, sides, machines, seed, per } = *self;
+        let with_file: Result<Vec<_>, Refused> =
+            (0..sides).map(|side| run(machine, side, seed)).collect();
+        let with_file = with_file?;
+        let is_idle = |run: &Replayed| run.operations.switches == 0 && run.operations.flushes == 0;
+        if with_file.iter().any(|runs| runs.iter().all(is_idle)) {
+            return Ok(None);
+        }
+        let events = |runs: &Vec<Replayed>| runs.iter().map(|run| run.events).sum();
+        let machines = machines.unwrap_or_else(|| {
+            affordable(&with_file.iter().map(events).collect::<Vec<u64>>(), EVENTS)
+        });
+        let names: Vec<String> = (0..sides).map(|side| side.to_string()).collect();
+        let question = Question {
+            machine,
+            ranges,
+            assumed: &[],
+            strategies: &names,
+            machines,
+            seed,
+            tie: TIE,
+            near: 0.0,
+            influences: machines > FEW,
+        };
+        let ask = |machine: &Machine, side: &str, seed: u64| {
+            let side = side.parse().map_err(Refused::because)?;
+            Ok(metrics(&run(machine, side, seed)?, per))
+        };
+        question.answer(&ask).map(Some)
+    }
+}
+
+/// The mean over the recordings of a side.
+fn metrics(runs: &[Replayed], per: Per) -> Vec<Metric> {
+    let unit = match per {
+        Per::Run => "ms",
+        Per::Second => "ms/s",
+    };
+    let metric = |key, time: &dyn Fn(&Replayed) -> u64| {
+        let one = |run: &Replayed| match per {
+            Per::Run => time(run) as f64 / 1e9,
+            Per::Second => time(run) as f64 * 1e3 / run.traced.max(1) as f64,
+        };
+        let value = runs.iter().map(one).sum::<f64>() / runs.len().max(1) as f64;
+        Metric { key, unit, value }
+    };
+    let mut all = vec![metric("time", &Replayed::known)];
+    for (place, (key, _)) in Upkeep::default().known_causes().enumerate() {
+        let time =
+            |run: &Replayed| run.upkeep.known_causes().nth(place).map_or(0, |(_, time)| time);
+        all.push(metric(key, &time));
+    }
+    all
+}
+
+impl Inputs {
+    /// What plausible machines say of the strategies of these inputs; `machine` is the one that was found for them, and `done`
+    /// is called after each replay.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be replayed.
+    pub fn on_plausible_machines(
+        &self,
+        machine: &Machine,
+        ranges: &Ranges,
+        (machines, seed): (Option<usize>, u64),
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Option<Answer>, Refused> {
+        let sides = self.strategies.len();
+        let per = Per::Run;
+        Comparison { machine, ranges, sides, machines, seed, per }.answer(&|machine, side, seed| {
+            let strategy = &self.strategies[side];
+            let working_set = self.working_set.hardly_used();
+            let setup = Setup { working_set, ..self.setup(machine, strategy, seed) };
+            let replayed = replay(&self.script, &setup);
+            done();
+            let of = |Refused(why)| Refused(format!("strategy `{strategy}`: {why}"));
+            Ok(vec![replayed.map_err(of)?])
+        })
+    }
+}
