@@ -117,7 +117,7 @@ static void end(struct process *process) {
     atomic_fetch_add(&ended, 1);
 }
 
-static void run(struct process *process) { MUST(lookaside_switch(&process->space)); }
+static void run(struct process *process) { MUST(lookaside_switch(&process->space, lookaside_platform_cpu())); }
 
 /* User code, with interrupts on; the handler of page faults maps what is missing. */
 static void user(struct process *process, uint64_t *state) {

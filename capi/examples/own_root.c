@@ -122,7 +122,7 @@ bool tlb_fault(struct process *p, uint64_t scause, uint64_t va) {
 
 /* The way back to user mode, interrupts off: the trap frame keeps `kernel`, and the trampoline loads `user`. */
 void tlb_user(struct process *p, struct lookaside_roots *roots) {
-    check(lookaside_switch(&p->space));
+    check(lookaside_switch(&p->space, lookaside_platform_cpu()));
     const int fences = lookaside_user_roots(&p->space, roots);
     check(fences);
     if (fences != 0)

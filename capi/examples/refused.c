@@ -32,7 +32,7 @@ int main(void) {
 
     /* Before lookaside_init. */
     EXPECT(LOOKASIDE_ENOTREADY, lookaside_online(&hart));
-    EXPECT(LOOKASIDE_ENOTREADY, lookaside_switch(&space));
+    EXPECT(LOOKASIDE_ENOTREADY, lookaside_switch(&space, 0));
     EXPECT(LOOKASIDE_ENOTREADY, lookaside_handle_ipi());
 
     /* What lookaside_init refuses. It may be tried again. */
@@ -73,23 +73,28 @@ int main(void) {
     EXPECT(0, lookaside_online(&hart));
 
     /* Spaces: of nothing, not initialised, a copy, released. */
-    EXPECT(LOOKASIDE_ESPACE, lookaside_switch(NULL));
-    EXPECT(LOOKASIDE_ESPACE, lookaside_switch(&space));
+    EXPECT(LOOKASIDE_ESPACE, lookaside_switch(NULL, 0));
+    EXPECT(LOOKASIDE_ESPACE, lookaside_switch(&space, 0));
     EXPECT(LOOKASIDE_EBADROOT, lookaside_space_init(&space, 0x1001, 0));
     EXPECT(LOOKASIDE_ESPACE, lookaside_space_init(NULL, 0x1000, 0));
     EXPECT(0, lookaside_space_init(&space, 0x1000, 0));
     memcpy(&copy, &space, sizeof copy);
-    EXPECT(LOOKASIDE_ESPACE, lookaside_switch(&copy));
+    EXPECT(LOOKASIDE_ESPACE, lookaside_switch(&copy, 0));
     EXPECT(LOOKASIDE_ESPACE, lookaside_space_release(&copy));
-    MUST(lookaside_switch(&space));
-    if (LOOKASIDE_HOW(lookaside_switch(&space)) != LOOKASIDE_UNCHANGED)
+    MUST(lookaside_switch(&space, 0));
+    if (lookaside_switch(&space, 0) != LOOKASIDE_UNCHANGED)
         shim_fail("a second switch has changed something");
+
+    /* A number that no CPU has, and that of one which is not online. */
+    EXPECT(LOOKASIDE_EOFFLINE, lookaside_switch(&space, LOOKASIDE_MAX_CPUS));
+    EXPECT(LOOKASIDE_EOFFLINE, lookaside_switch(&space, 1));
+    EXPECT(LOOKASIDE_EOFFLINE, lookaside_flush_page(&space, 0, LOOKASIDE_PAGES, 1));
 
     /* Interrupts on. */
     shim_irq_on();
-    EXPECT(LOOKASIDE_EIRQS, lookaside_switch(&space));
+    EXPECT(LOOKASIDE_EIRQS, lookaside_switch(&space, 0));
     EXPECT(LOOKASIDE_EIRQS, lookaside_flush_range(&space, 0, LOOKASIDE_EVERYTHING, 12, LOOKASIDE_TABLES, NULL));
-    EXPECT(LOOKASIDE_EIRQS, lookaside_flush_page(&space, 0, LOOKASIDE_PAGES));
+    EXPECT(LOOKASIDE_EIRQS, lookaside_flush_page(&space, 0, LOOKASIDE_PAGES, 0));
     EXPECT(LOOKASIDE_EIRQS, lookaside_online(&hart));
     EXPECT(LOOKASIDE_EIRQS, lookaside_stopped(1));
     shim_irq_off();
@@ -99,9 +104,9 @@ int main(void) {
     EXPECT(LOOKASIDE_ERANGE, lookaside_flush_range(&space, 4096, UINT64_MAX - 1, 12, LOOKASIDE_PAGES, NULL));
     EXPECT(LOOKASIDE_EARGUMENT, lookaside_flush_range(&space, 0, 4096, 12, (enum lookaside_kind)3, NULL));
     EXPECT(LOOKASIDE_EARGUMENT, lookaside_map(NULL, 0, 4096, 12, LOOKASIDE_FAULTED));
-    EXPECT(LOOKASIDE_EARGUMENT, lookaside_flush_page(&space, 0, (enum lookaside_kind)3));
-    EXPECT(0, lookaside_flush_page(&space, 1, LOOKASIDE_MIXED));
-    EXPECT(0, lookaside_flush_page(&space, 4096, LOOKASIDE_TABLES));
+    EXPECT(LOOKASIDE_EARGUMENT, lookaside_flush_page(&space, 0, (enum lookaside_kind)3, 0));
+    EXPECT(0, lookaside_flush_page(&space, 1, LOOKASIDE_MIXED, 0));
+    EXPECT(0, lookaside_flush_page(&space, 4096, LOOKASIDE_TABLES, 0));
     EXPECT(0, lookaside_flush_range(&space, 1, 1, 12, LOOKASIDE_PAGES, NULL));
     EXPECT(0, lookaside_flush_range(&space, 0, 0, 12, LOOKASIDE_PAGES, NULL));
 
@@ -116,7 +121,9 @@ int main(void) {
     EXPECT(LOOKASIDE_EBADROOT, lookaside_root_begin(1));
     EXPECT(0, lookaside_root_begin(0x2000));
     EXPECT(LOOKASIDE_EROOT, lookaside_root_begin(0x2000));
-    EXPECT(LOOKASIDE_EROOT, lookaside_switch(&space));
+    EXPECT(LOOKASIDE_EROOT, lookaside_switch(&space, 0));
+    EXPECT(LOOKASIDE_EROOT, lookaside_flush_page(&space, 0, LOOKASIDE_PAGES, 0));
+    EXPECT(LOOKASIDE_EROOT, lookaside_flush_range(&space, 0, 4096, 12, LOOKASIDE_PAGES, NULL));
     EXPECT(0, lookaside_handle_ipi());
     EXPECT(0, lookaside_root_end());
 
@@ -134,7 +141,8 @@ int main(void) {
     /* Pins. */
     EXPECT(LOOKASIDE_ENOTPINNED, lookaside_pin(&space, false));
     int tag = lookaside_pin(&space, true);
-    if (tag != LOOKASIDE_TAG(lookaside_switch(&space)))
+    MUST(lookaside_switch(&space, 0));
+    if (tag != (int)(lookaside_host_read_satp() >> 44 & 0xffff))
         shim_fail("the tag that is pinned is not the one that is loaded");
     EXPECT(LOOKASIDE_EPINNED, lookaside_space_release(&space));
     EXPECT(0, lookaside_pin(&space, false));

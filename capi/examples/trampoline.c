@@ -38,7 +38,7 @@ int main(void) {
     MUST(lookaside_init(&boot));
     MUST(lookaside_online(&boot.features));
     MUST(lookaside_space_init(&space, USER_ROOT, 0));
-    if (lookaside_switch(&space) < 0 || lookaside_user_roots(&space, &roots) != 1)
+    if (lookaside_switch(&space, 0) < 0 || lookaside_user_roots(&space, &roots) != 1)
         shim_fail("a trampoline without ASIDs is not told to fence");
     if (roots.user != (UINT64_C(8) << 60 | USER_ROOT >> 12) || roots.kernel != (UINT64_C(8) << 60 | KERNEL_ROOT >> 12))
         shim_fail("the trampoline would write another value");

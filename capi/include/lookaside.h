@@ -7,7 +7,8 @@
  * was refused. What is refused has changed nothing; a flush that is refused HAS FLUSHED NOTHING, so look at the result.
  *
  * Interrupts and locks. "IRQs off" means off on this CPU from before the call until after it, so that the thread stays
- * where it is; the functions ask lookaside_platform_irqs_are_off and refuse otherwise. No function sleeps or allocates.
+ * where it is; the functions ask lookaside_platform_irqs_are_off and refuse otherwise. They need not ask where a register
+ * says so: PSTATE with both I and F (AArch64), sstatus without SIE, RFLAGS without IF. No function sleeps or allocates.
  * Those marked "waits" spin until other CPUs have answered, and answer other CPUs meanwhile: do not hold a lock for
  * which another CPU spins with IRQs off, unless that loop calls lookaside_handle_ipi. Unmarked functions wait for no
  * other CPU but for short internal locks.
@@ -286,8 +287,7 @@ LOOKASIDE_MUST_CHECK int lookaside_space_release(struct lookaside_space *space);
 
 /* -- The scheduler ----------------------------------------------------------------------------------------------- */
 
-/* What lookaside_switch returns: how, and the ASID or PCID that the root register has now (LOOKASIDE_OWN_ROOT: that user
- * mode will have). */
+/* What lookaside_switch returns. */
 enum lookaside_switched {
     LOOKASIDE_UNCHANGED = 0,  /* the root was loaded already */
     LOOKASIDE_CAUGHT_UP = 1,  /* the same, and a missed flush was made up for */
@@ -296,16 +296,14 @@ enum lookaside_switched {
     LOOKASIDE_FRESH = 4,      /* the root was loaded under a tag that is new to this CPU */
     LOOKASIDE_ROLLED_OVER = 5 /* the same, after a rollover of all tags */
 };
-#define LOOKASIDE_HOW(switched) ((switched) & 0xff)
-#define LOOKASIDE_ROOT_CHANGED(switched) (LOOKASIDE_HOW(switched) >= LOOKASIDE_KEPT)
-#define LOOKASIDE_TAG(switched) ((uint16_t)((switched) >> 8))
+#define LOOKASIDE_ROOT_CHANGED(switched) ((switched) >= LOOKASIDE_KEPT)
 
 /* This CPU runs the space from here on: loads its root. Also for a switch to the space that it runs, since it may have
- * been lazy. If the root changed, your hardening of the branch predictor comes next. The ASID (LOOKASIDE_TAG) holds
- * until the next call on this CPU that switches or flushes: store it where other code writes the register (Linux arm64:
- * context.id, for cpu_do_switch_mm). IRQs off. (Linux: check_and_switch_context, switch_mm_irqs_off; drop the shortcut
- * `prev == next`. FreeBSD: pmap_activate.) */
-LOOKASIDE_MUST_CHECK int lookaside_switch(struct lookaside_space *space);
+ * been lazy. If the root changed, your hardening of the branch predictor comes next. `cpu`: the number of the CPU that executes
+ * the call, as lookaside_platform_cpu would say; the caller has it in fewer instructions than a call takes, and another
+ * one is a broken promise. Which ASID the space has says lookaside_user_roots. IRQs off. (Linux: check_and_switch_context,
+ * switch_mm_irqs_off; drop the shortcut `prev == next`. FreeBSD: pmap_activate.) */
+LOOKASIDE_MUST_CHECK int lookaside_switch(struct lookaside_space *space, uint32_t cpu);
 
 /* This CPU runs kernel code for a while, and touches no user address until lookaside_switch. The root stays loaded, unless
  * an IPI parks the CPU: the kernel makes do with what the reserved root maps. Coming back is free. Optional: without it nothing breaks, and the CPU is interrupted for flushes that do not concern
@@ -325,7 +323,7 @@ LOOKASIDE_MUST_CHECK int lookaside_root_end(void);
 
 /* What the trampoline writes to the register that holds the tag: at the exit to user mode in a space that this CPU runs,
  * and at the next trap. For kernels with LOOKASIDE_ASID_PAIRS, _OWN_ROOT or _USER_TABLES; for others both are what the
- * register holds. Call lookaside_switch before it, even for the space that runs already. For one exit: IRQs off, and nothing
+ * register holds, its ASID included, which may be another after the next call on this CPU that switches or flushes. Call lookaside_switch before it, even for the space that runs already. For one exit: IRQs off, and nothing
  * else is called until user mode. For a space that this CPU does not run it ends in lookaside_platform_panic.
  *
  * Returns 1 if the trampoline executes `sfence.vma` (of everything) after each of the two writes: RISC-V harts without ASIDs,
@@ -360,9 +358,9 @@ LOOKASIDE_MUST_CHECK int lookaside_flush_range(struct lookaside_space *space, ui
 
 /* As lookaside_flush_range of the page of 4 KiB that `address` is in, with no `wait`: what most flushes are of, by the shortest
  * way. Whoever has a constant 1 << 12 for the range need not call it: lookaside_flush_range comes here, after a dozen
- * instructions. IRQs off; waits. (Linux: flush_tlb_page. FreeBSD: pmap_invalidate_page.) */
+ * instructions and a call of lookaside_platform_cpu. `cpu`: as for lookaside_switch. IRQs off; waits. (Linux: flush_tlb_page. FreeBSD: pmap_invalidate_page.) */
 LOOKASIDE_MUST_CHECK int lookaside_flush_page(struct lookaside_space *space, uint64_t address,
-                                              enum lookaside_kind kind);
+                                              enum lookaside_kind kind, uint32_t cpu);
 
 /* As lookaside_flush_range, for kernel addresses: every CPU that is online acts. It may wait although there is a `wait`: where
  * eight flushes of this CPU are not waited for yet, or one was dropped. So the rule of functions that wait holds for locks.

@@ -9,7 +9,7 @@ use core::{
 
 use lookaside::{
     AddressSpace, CurrentCpu, Gather, KernelGather, Platform as _, Tlb, VaRange,
-    flush::PendingFlush,
+    flush::PendingFlush, platform::CpuId,
 };
 
 use crate::{
@@ -76,22 +76,14 @@ impl Ranges {
     }
 }
 
-/// A page of 4 KiB and a kind that is 0 or 1, in one word: it is kept while the kernel's functions are called.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PageAndKind(u64);
-
-impl PageAndKind {
-    /// The page that the address is in, if the kind is no larger.
-    #[inline]
-    pub(crate) fn new(address: u64, kind: u32) -> Option<Self> {
-        (kind <= 1).then_some(Self(address & !0xfff | u64::from(kind)))
-    }
-
-    /// Every entry in it that was changed was one of 4 KiB if the kind is 0.
-    #[inline]
-    const fn page(self) -> VaRange {
-        let page = VaRange::page(self.0);
-        if self.0 & 1 == 0 { page } else { page.mixed() }
+/// The page of 4 KiB that the address is in, unless tables were unlinked, or the kind is none. Every entry in it that was changed was one
+/// of 4 KiB if the kind is 0.
+#[inline]
+const fn page_of(address: u64, kind: u32) -> Option<VaRange> {
+    match kind {
+        0 => Some(VaRange::page(address)),
+        1 => Some(VaRange::page(address).mixed()),
+        _ => None,
     }
 }
 
@@ -205,48 +197,44 @@ impl<I: Instance> Machine<I> {
         (start, bytes, shift, kind): (u64, u64, u32, u32),
         wait: *mut Wait<I>,
     ) -> c_int {
-        if wait.is_null()
-            && Ranges::is_one_page(start, bytes, shift)
-            && let Some(page) = PageAndKind::new(start, kind)
-        {
-            return self.flush_one_page(space, page);
+        if wait.is_null() && Ranges::is_one_page(start, bytes, shift) {
+            // SAFETY: the kernel says so.
+            return unsafe {
+                self.flush_page_of(space, start, kind, self.tlb().platform().cpu().0)
+            };
         }
         // SAFETY: the caller promises it.
         number(unsafe { self.flush_ranges(space, start, bytes, shift, kind, wait) })
     }
 
     /// `lookaside_flush_page` of a space that is in use.
-    #[inline]
-    pub(crate) fn flush_page_of(
+    ///
+    /// # Safety
+    ///
+    /// The CPU that executes the call has this number.
+    #[inline(never)] // It is large: all of the library's flush of one page is in it, once.
+    pub(crate) unsafe fn flush_page_of(
         &'static self,
         space: &'static AddressSpace<I::Platform>,
         address: u64,
         kind: u32,
+        cpu: u32,
     ) -> c_int {
-        match PageAndKind::new(address, kind) {
-            Some(page) => self.flush_one_page(space, page),
-            None => self.flush_page_slowly(space, address, kind),
-        }
+        // What has to be asked of the kernel is asked elsewhere: here all is in registers that no call has to leave alone.
+        let is_off = I::irqs_are_surely_off(self.tlb().platform());
+        let Some(page) = page_of(address, kind).filter(|_| is_off) else {
+            return self.flush_page_slowly(space, address, kind);
+        };
+        // SAFETY: the caller says so.
+        let Some(this_cpu) = (unsafe { self.tlb().numbered_cpu_if_free(&(), CpuId(cpu)) }) else {
+            return self.refuse_cpu();
+        };
+        // Nothing in C relies on entries that others have cleared, so that no gather has to be counted.
+        this_cpu.flush_range(space, page);
+        0
     }
 
-    /// As [`Self::flush_page_of`], of no table.
-    #[inline(never)] // It is large: all of the library's flush of one page is in it, so that nothing is saved twice.
-    fn flush_one_page(
-        &'static self,
-        space: &'static AddressSpace<I::Platform>,
-        page: PageAndKind,
-    ) -> c_int {
-        match self.this_cpu() {
-            Ok(this_cpu) => {
-                // Nothing in C relies on entries that others have cleared, so that no gather has to be counted.
-                this_cpu.flush_range(space, page.page());
-                0
-            }
-            Err(refused) => refused as c_int,
-        }
-    }
-
-    /// As [`Self::flush_page_of`], of tables, or refuses.
+    /// As [`Self::flush_page_of`], of tables, or where it is not certain that interrupts are off; or refuses.
     #[cold]
     fn flush_page_slowly(
         &'static self,
@@ -358,7 +346,7 @@ mod tests {
             [(0, 1), (0x1000, 0x1000), (0x1fff, 1), (0x1001, 0xfff), (u64::MAX, 1)]
         {
             assert!(Ranges::is_one_page(start, bytes, 12), "{start:#x}, {bytes:#x}");
-            let page = |kind| PageAndKind::new(start, kind).map(PageAndKind::page);
+            let page = |kind| page_of(start, kind);
             let [pages, mixed] = [0, 1].map(|kind| page(kind).unwrap());
             assert_eq!(Ranges::new(start, bytes, 12, 0), Ok(Ranges::Some(pages, Kind::Pages)));
             assert_eq!(mixed, pages.mixed());

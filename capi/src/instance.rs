@@ -17,15 +17,16 @@ pub trait Instance: Sized + 'static {
     /// Storage for two bits of each CPU in a space.
     fn resident_words() -> <Self::Platform as Platform>::ResidentWords;
 
-    /// What the root register has for a tag in the kernel, unless the kernel has a root of its own.
-    fn asid(mmu: &<Self::Platform as Platform>::Mmu, tag: Tag) -> u16 {
-        let _ = mmu;
-        tag.0
+    /// Whether interrupts are off for certain on the CPU that executes the call: where a register says so, without a call of the
+    /// kernel. If not, [`Platform::irqs_are_off`] is asked.
+    fn irqs_are_surely_off(platform: &Self::Platform) -> bool {
+        platform.irqs_are_off()
     }
 
-    /// As [`Self::asid`], in user mode.
+    /// What the root register has for a tag in user mode.
     fn user_asid(mmu: &<Self::Platform as Platform>::Mmu, tag: Tag) -> u16 {
-        Self::asid(mmu, tag)
+        let _ = mmu;
+        tag.0
     }
 
     /// Whether the trampoline of a kernel with a root of its own fences after each write of the register.

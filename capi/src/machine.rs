@@ -88,6 +88,12 @@ impl<I: Instance> Machine<I> {
         self.tlb.this_cpu_if_online(&()).ok_or(Refused::Offline)
     }
 
+    /// Why this CPU may not call.
+    #[cold]
+    pub(crate) fn refuse_cpu(&'static self) -> c_int {
+        number(self.this_cpu().and(Err(Refused::Offline)))
+    }
+
     /// `lookaside_online`.
     pub fn online(&'static self, features: &Features<I>) -> c_int {
         number(self.online_or_refuse(features))
@@ -161,23 +167,42 @@ impl<I: Instance> Machine<I> {
     /// # Safety
     ///
     /// That of [`Machine`].
-    pub unsafe fn switch(&'static self, space: *mut Space<I>) -> c_int {
+    pub unsafe fn switch(&'static self, space: *mut Space<I>, cpu: u32) -> c_int {
         // SAFETY: the caller promises it.
-        unsafe { Space::at(space) }
-            .map_or_else(|_| self.refuse_space(), |space| self.switch_to(space))
+        match unsafe { Space::at(space) } {
+            // SAFETY: the caller promises it.
+            Ok(space) => unsafe { self.switch_to(space, cpu) },
+            Err(_) => self.refuse_space(),
+        }
     }
 
     /// As [`Self::switch`], to a space that is in use.
+    ///
+    /// # Safety
+    ///
+    /// The CPU that executes the call has this number.
     #[inline]
-    pub(crate) fn switch_to(&'static self, space: &'static AddressSpace<I::Platform>) -> c_int {
-        let this_cpu = match self.this_cpu() {
-            Ok(this_cpu) => this_cpu,
-            Err(refused) => return refused as c_int,
-        };
-        let how = this_cpu.switch(space);
-        // `enum lookaside_switched` has the library's order.
-        let asid = I::asid(self.tlb.platform().mmu(), this_cpu.tag());
-        how as c_int | c_int::from(asid) << 8
+    pub(crate) unsafe fn switch_to(
+        &'static self,
+        space: &'static AddressSpace<I::Platform>,
+        cpu: u32,
+    ) -> c_int {
+        // What has to be asked of the kernel is asked elsewhere: here all is in registers that no call has to leave alone.
+        if !I::irqs_are_surely_off(self.tlb.platform()) {
+            return self.switch_slowly(space);
+        }
+        // SAFETY: the caller says so.
+        match unsafe { self.tlb.numbered_cpu_if_free(&(), CpuId(cpu)) } {
+            // `enum lookaside_switched` has the library's order.
+            Some(this_cpu) => this_cpu.switch(space) as c_int,
+            None => self.refuse_cpu(),
+        }
+    }
+
+    /// As [`Self::switch_to`], where it is not certain that interrupts are off; or refuses.
+    #[cold]
+    fn switch_slowly(&'static self, space: &'static AddressSpace<I::Platform>) -> c_int {
+        number(self.this_cpu().map(|this_cpu| this_cpu.switch(space) as c_int))
     }
 
     /// What a function returns that is called with no space, or a worse reason to refuse it.
@@ -292,10 +317,12 @@ impl<I: Instance> Machine<I> {
         space: *mut Space<I>,
         address: u64,
         kind: u32,
+        cpu: u32,
     ) -> c_int {
         // SAFETY: the caller promises it.
         match unsafe { Space::at(space) } {
-            Ok(space) => self.flush_page_of(space, address, kind),
+            // SAFETY: the caller promises it.
+            Ok(space) => unsafe { self.flush_page_of(space, address, kind, cpu) },
             Err(_) => self.refuse_space(),
         }
     }

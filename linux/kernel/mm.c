@@ -31,7 +31,7 @@ static u32 tags __initdata;
 
 /* The flushes that are left out, to see that the tests find it; of tasks alone whose name begins with "hunter". */
 enum drop { DROP_RANGES = 1, DROP_WHOLE = 2, DROP_BATCHES = 4 };
-static unsigned int drop __ro_after_init;
+unsigned int lookaside_drop __ro_after_init;
 
 _Noreturn void lookaside_refused(const char *what, int error)
 {
@@ -41,7 +41,7 @@ _Noreturn void lookaside_refused(const char *what, int error)
 
 static bool is_dropped(enum drop kind)
 {
-	return unlikely(drop & kind) && !strncmp(current->comm, "hunter", 6);
+	return unlikely(lookaside_drop & kind) && !strncmp(current->comm, "hunter", 6);
 }
 
 /* -- The life of an mm --------------------------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ int lookaside_mm_switch(struct mm_struct *mm)
 	int switched;
 
 	local_irq_save(flags);
-	switched = lookaside_switch(&mm->context.lookaside);
+	switched = lookaside_switch(&mm->context.lookaside, lookaside_arch_cpu());
 	note_lazy(false);
 	local_irq_restore(flags);
 	if (unlikely(switched < 0))
@@ -185,7 +185,10 @@ static __always_inline void flush(struct mm_struct *mm, unsigned long start, uns
 		return;
 	}
 	local_irq_save(flags);
-	result = lookaside_flush_range(&mm->context.lookaside, start, bytes, shift, kind, NULL);
+	if (PAGE_SHIFT == 12 && shift == PAGE_SHIFT && bytes == PAGE_SIZE && !offset_in_page(start) && kind != LOOKASIDE_TABLES)
+		result = lookaside_flush_page(&mm->context.lookaside, start, kind, lookaside_arch_cpu());
+	else
+		result = lookaside_flush_range(&mm->context.lookaside, start, bytes, shift, kind, NULL);
 	local_irq_restore(flags);
 	if (unlikely(result))
 		lookaside_refused("a flush", result);
@@ -202,7 +205,7 @@ static noinline void flush_unless_dropped(struct mm_struct *mm, unsigned long st
 void lookaside_mm_flush(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned int shift,
 			enum lookaside_kind kind)
 {
-	if (unlikely(drop))
+	if (unlikely(lookaside_drop))
 		flush_unless_dropped(mm, start, end - start, shift, kind);
 	else
 		flush(mm, start, end - start, shift, kind);
@@ -213,12 +216,12 @@ void lookaside_mm_flush_page(struct mm_struct *mm, unsigned long page, enum look
 	unsigned long flags;
 	int result;
 
-	if (PAGE_SHIFT != 12 || unlikely(drop) || waits(mm, kind)) {
+	if (PAGE_SHIFT != 12 || unlikely(lookaside_drop) || waits(mm, kind)) {
 		lookaside_mm_flush(mm, page, page + PAGE_SIZE, PAGE_SHIFT, kind);
 		return;
 	}
 	local_irq_save(flags);
-	result = lookaside_flush_page(&mm->context.lookaside, page, kind);
+	result = lookaside_flush_page(&mm->context.lookaside, page, kind, lookaside_arch_cpu());
 	local_irq_restore(flags);
 	if (unlikely(result))
 		lookaside_refused("a flush", result);
@@ -344,12 +347,12 @@ early_param("lookaside_tags", set_tags);
 static int __init set_drop(char *text)
 {
 	if (strstr(text, "ranges"))
-		drop |= DROP_RANGES;
+		lookaside_drop |= DROP_RANGES;
 	if (strstr(text, "whole"))
-		drop |= DROP_WHOLE;
+		lookaside_drop |= DROP_WHOLE;
 	if (strstr(text, "batches"))
-		drop |= DROP_BATCHES;
-	return drop ? 0 : -EINVAL;
+		lookaside_drop |= DROP_BATCHES;
+	return lookaside_drop ? 0 : -EINVAL;
 }
 early_param("lookaside_drop", set_drop);
 
@@ -403,7 +406,7 @@ static int __init boot(void)
 		panic("lookaside: CPUs cannot be brought up: %d", error);
 	ready = true;
 	pr_info("lookaside: %u CPUs, %u tags at most (0: all)\n", nr_cpu_ids, tags);
-	if (drop)
+	if (lookaside_drop)
 		pr_info("lookaside: flushes are DROPPED in tasks whose name begins with \"hunter\"\n");
 	return 0;
 }

@@ -100,7 +100,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     fn come_up(&self, errata: Errata) {
         self.cpu.set_errata(errata);
         self.cpu.nmi_uaccess_reset();
-        self.cpu.set_foreign_root(false);
+        self.cpu.set_online(false); // It may have stopped with a foreign root loaded.
         // Whatever the register named until now, and whatever the ASID allocator has recorded of it.
         self.for_allocator().park_register();
         let _ = self.park();

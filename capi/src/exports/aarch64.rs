@@ -1,5 +1,7 @@
 //! The hardware of AArch64.
 
+use core::arch::asm;
+
 use lookaside::arch::{
     Sharing, Tag,
     aarch64::{self, Aarch64, AsidIn, Bbm, Config, IdRegisters, Native, Pairing, Park},
@@ -93,12 +95,20 @@ pub(super) const fn prefers_broadcasts(boot: &Boot) -> bool {
     boot.flags & BROADCASTS != 0
 }
 
-pub(super) const fn trampoline_fences(_: &Mmu) -> bool {
-    false
+/// `PSTATE.I` and `PSTATE.F` in `DAIF`.
+const MASKED: u64 = 0b11 << 6;
+
+/// Whether this CPU certainly takes no interrupt. A kernel that masks by priority has to be asked.
+#[inline]
+pub(super) fn are_masked() -> bool {
+    let daif: u64;
+    // SAFETY: EL1 may read the register, and reading it changes nothing.
+    unsafe { asm!("mrs {}, daif", out(reg) daif, options(nomem, nostack, preserves_flags)) };
+    daif & MASKED == MASKED
 }
 
-pub(super) const fn asid(mmu: &Mmu, tag: Tag) -> u16 {
-    mmu.asid(tag)
+pub(super) const fn trampoline_fences(_: &Mmu) -> bool {
+    false
 }
 
 pub(super) const fn user_asid(mmu: &Mmu, tag: Tag) -> u16 {

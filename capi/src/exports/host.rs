@@ -5,10 +5,8 @@ use lookaside::{
     arch::riscv64::{Extensions, Instructions, Riscv},
 };
 
-use super::riscv;
-pub(super) use super::riscv::{
-    Boot, Features, asid, prefers_broadcasts, trampoline_fences, user_asid,
-};
+pub(super) use super::riscv::{Boot, Features, prefers_broadcasts, trampoline_fences, user_asid};
+use super::{platform::lookaside_platform_irqs_are_off, riscv};
 use crate::error::Refused;
 
 /// `LOOKASIDE_ARCH_HOST`.
@@ -73,4 +71,9 @@ pub(super) type Mmu = Riscv<Hart>;
 
 pub(super) fn mmu(boot: &Boot) -> Result<Mmu, Refused> {
     riscv::mmu(Hart, boot, Extensions::SVNAPOT, false)
+}
+
+/// Whether this hart takes no interrupt. The program knows.
+pub(super) fn are_masked() -> bool {
+    lookaside_platform_irqs_are_off()
 }

@@ -50,8 +50,8 @@ impl Instance for Native {
         [const { AtomicU64::new(0) }; MAX_CPUS.div_ceil(32)]
     }
 
-    fn asid(mmu: &<Hw as Platform>::Mmu, tag: Tag) -> u16 {
-        hardware::asid(mmu, tag)
+    fn irqs_are_surely_off(_: &Hw) -> bool {
+        hardware::are_masked()
     }
 
     fn user_asid(mmu: &<Hw as Platform>::Mmu, tag: Tag) -> u16 {
@@ -140,8 +140,9 @@ macro_rules! exports_of_spaces {
 }
 
 exports_of_spaces! {
-    lookaside_switch(), is |machine, space| machine.switch_to(space);
-    lookaside_flush_page(address: u64, kind: u32), is |machine, space| machine.flush_page_of(space, address, kind);
+    lookaside_switch(cpu: u32), is |machine, space| machine.switch_to(space, cpu);
+    lookaside_flush_page(address: u64, kind: u32, cpu: u32),
+        is |machine, space| machine.flush_page_of(space, address, kind, cpu);
     lookaside_flush_range(start: u64, bytes: u64, shift: u32, kind: u32, wait: WaitAt),
         is |machine, space| machine.flush_range_of(space, (start, bytes, shift, kind), wait);
 }

@@ -11,12 +11,12 @@ use lookaside::{
     platform::{Costs, CpuId, Stuck, Targets},
 };
 
-use super::hardware::Mmu;
+use super::hardware::{self, Mmu};
 use crate::MAX_CPUS;
 
 unsafe extern "C" {
     safe fn lookaside_platform_cpu() -> u32;
-    safe fn lookaside_platform_irqs_are_off() -> bool;
+    pub(super) safe fn lookaside_platform_irqs_are_off() -> bool;
     safe fn lookaside_platform_send_ipi(first: u32, mask: u64);
     safe fn lookaside_platform_relax();
     safe fn lookaside_platform_stuck(waiting: u32, target: u32, rounds: u64);
@@ -52,6 +52,9 @@ unsafe impl Platform for Hw {
     type Tables = Root;
     type ResidentWords = [AtomicU64; MAX_CPUS.div_ceil(32)];
 
+    // `init` makes one machine.
+    const ONLY_TLB: bool = true;
+
     #[inline]
     fn root(root: &Root) -> Root {
         *root
@@ -69,7 +72,7 @@ unsafe impl Platform for Hw {
 
     #[inline]
     fn irqs_are_off(&self) -> bool {
-        lookaside_platform_irqs_are_off()
+        hardware::are_masked() || lookaside_platform_irqs_are_off()
     }
 
     fn has_stopped(&self, _: CpuId) -> bool {
@@ -96,8 +99,7 @@ unsafe impl Platform for Hw {
     }
 
     fn observe(&self, cpu: CpuId, event: Event) {
-        if let Some(counts) = COUNTS.get(cpu.0 as usize) {
-            counts.count(event);
-        }
+        // SAFETY: the library has a CPU's number from its place among the CPUs, of which there are `MAX_CPUS`.
+        unsafe { COUNTS.get_unchecked(cpu.0 as usize) }.count(event);
     }
 }

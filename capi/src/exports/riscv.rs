@@ -101,10 +101,6 @@ pub(super) fn trampoline_fences<I: Instructions>(mmu: &Riscv<I>) -> bool {
     mmu.trampoline_fences()
 }
 
-pub(super) const fn asid<I: Instructions>(_: &Riscv<I>, tag: Tag) -> u16 {
-    tag.0
-}
-
 pub(super) const fn user_asid<I: Instructions>(_: &Riscv<I>, tag: Tag) -> u16 {
     tag.0
 }

@@ -1,5 +1,7 @@
 //! The hardware of x86-64.
 
+use core::arch::asm;
+
 use lookaside::arch::{
     Tag,
     x86_64::{self, Config, Levels, Native, Tables, Use, UserFlush, X86},
@@ -84,10 +86,18 @@ pub(super) const fn trampoline_fences(_: &Mmu) -> bool {
     false
 }
 
-pub(super) const fn asid(_: &Mmu, tag: Tag) -> u16 {
+pub(super) const fn user_asid(_: &Mmu, tag: Tag) -> u16 {
     tag.0
 }
 
-pub(super) const fn user_asid(_: &Mmu, tag: Tag) -> u16 {
-    tag.0
+/// `RFLAGS.IF`.
+const INTERRUPTS: u64 = 1 << 9;
+
+/// Whether this CPU certainly takes no interrupt. Under a hypervisor for which the flag means nothing, the kernel has to be asked.
+#[inline]
+pub(super) fn are_masked() -> bool {
+    let flags: u64;
+    // SAFETY: the flags are read, by way of the stack, and nothing is changed.
+    unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
+    flags & INTERRUPTS == 0
 }

@@ -7,6 +7,13 @@
 
 #include <linux/cpumask.h>
 #include <linux/mm_types.h>
+#include <linux/sched.h>
+
+/* This CPU, with interrupts off: the task has the number nearer than the per-CPU area, and is this CPU's until it is switched from. */
+static inline unsigned int lookaside_arch_cpu(void)
+{
+	return task_cpu(current);
+}
 
 /* The root of user mode's own tables: there are none. */
 static inline phys_addr_t lookaside_arch_user_root(struct mm_struct *mm)

@@ -28,6 +28,9 @@ void lookaside_mm_flush(struct mm_struct *mm, unsigned long start, unsigned long
 void lookaside_mm_flush_page(struct mm_struct *mm, unsigned long page, enum lookaside_kind kind); /* of PAGE_SIZE */
 void lookaside_mm_flush_all(struct mm_struct *mm);
 
+/* The kinds of flushes that are left out, for tests; otherwise 0. */
+extern unsigned int lookaside_drop;
+
 /* Reclaim and migration. */
 void lookaside_mm_defer(struct lookaside_batch *batch, struct mm_struct *mm, unsigned long address);
 void lookaside_mm_complete(struct lookaside_batch *batch);

@@ -8,6 +8,12 @@
 #include <linux/cpumask.h>
 #include <linux/mm_types.h>
 
+/* This CPU, with interrupts off. */
+static inline unsigned int lookaside_arch_cpu(void)
+{
+	return raw_smp_processor_id();
+}
+
 /* The root of user mode's own tables: there are none. */
 static inline phys_addr_t lookaside_arch_user_root(struct mm_struct *mm)
 {

@@ -10,6 +10,12 @@
 #include <asm/cpufeature.h>
 #include <asm/pgtable.h>
 
+/* This CPU, with interrupts off. */
+static inline unsigned int lookaside_arch_cpu(void)
+{
+	return raw_smp_processor_id();
+}
+
 /* The root of user mode's own tables, with KPTI. */
 static inline phys_addr_t lookaside_arch_user_root(struct mm_struct *mm)
 {

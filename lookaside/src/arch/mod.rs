@@ -292,6 +292,9 @@ pub trait Mmu {
     /// What one CPU says about itself in its ID registers.
     type Features;
 
+    /// Whether [`Self::flush`] looks at the errata where it removes entries of this CPU alone. If not, it may be told none.
+    const LOCAL_FLUSHES_HAVE_ERRATA: bool = true;
+
     /// What the library asks about the hardware. Inlined, it costs what the fields cost that are used.
     fn properties(&self) -> Properties;
 

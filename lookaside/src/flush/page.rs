@@ -2,7 +2,7 @@
 
 use super::{Done, initiator::Initiator};
 use crate::{
-    arch::{Mmu, Wait},
+    arch::{Mmu, Sharing, Wait},
     counts::Outcome,
     platform::Platform,
     range::VaRange,
@@ -23,7 +23,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             return self.observe_flush(&Done::by(Outcome::NoCpu));
         };
         let runs_here = T::is_loaded(self, context);
-        if !runs_here || !self.holds_alone(space, true, false) {
+        if !runs_here || !self.is_only_resident(space) {
             return self.by_value().flush_page_elsewhere(
                 space,
                 page,
@@ -32,13 +32,13 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 early,
             );
         }
-        // Nothing is cheaper than to remove one page, so that no costs are compared.
-        T::flush_page(&self.for_allocator(), context, generation, page);
-        if self.is_still_alone(space) {
-            self.observe_flush(&Done::by(Outcome::Local));
-        } else {
-            self.by_value().broadcast_page(space, page, (context, generation));
+        if self.mmu().properties().sharing == Sharing::Shared {
+            return self.by_value().flush_shared_page(space, page, (context, generation), early);
         }
+        // Nothing is cheaper than to remove one page, so that no costs are compared. A CPU that comes meanwhile takes
+        // over no entry of this one.
+        T::flush_page(&self.for_allocator(), context, generation, page);
+        self.observe_flush(&Done::by(Outcome::Local));
     }
 
     /// Where other CPUs may have to act, or this one has not loaded the root of the space.
@@ -62,17 +62,26 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.observe_flush(&Self::done(space, done, early));
     }
 
-    /// Where a CPU has come, and may have taken over the entry, while this one removed it.
+    /// Where CPUs use each other's entries, and no other one was resident: one that was before may hold entries all the same, and
+    /// one that has come while this one removed the entry may have taken it over.
     #[cold]
-    fn broadcast_page(
+    fn flush_shared_page(
         self,
         space: &AddressSpace<P>,
         page: VaRange,
         (context, generation): (u64, u64),
+        early: bool,
     ) {
         let ranges = FlushRanges::of(page);
         let asked = (&ranges, context, generation);
-        let initiator = Initiator::new(&self, space, asked, (false, false));
-        self.observe_flush(&initiator.broadcast_to_newcomers());
+        let initiator = Initiator::new(&self, space, asked, (false, early));
+        let done = if space.absent_may_hold_entries() {
+            initiator.act_with_others(true)
+        } else if initiator.flush_local() {
+            Done::by(Outcome::Local)
+        } else {
+            initiator.broadcast_to_newcomers()
+        };
+        self.observe_flush(&Self::done(space, done, early));
     }
 }

@@ -56,6 +56,14 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             && !(self.mmu().properties().broadcasts && T::is_pinned(space))
     }
 
+    /// Whether no other CPU, and no device, is resident in `space`, which this one runs. Where CPUs use each other's entries, those that were
+    /// resident before may hold some.
+    #[inline]
+    pub(super) fn is_only_resident(&self, space: &AddressSpace<P>) -> bool {
+        space.residents().none_but(self.cpu.present_bit)
+            && !(self.mmu().properties().broadcasts && T::is_pinned(space))
+    }
+
     /// Whether no other CPU has come that may have taken over entries of `space` before this one flushed them.
     #[inline]
     pub(super) fn is_still_alone(&self, space: &AddressSpace<P>) -> bool {

@@ -12,6 +12,11 @@ use crate::{
     word::{Ordering, Word},
 };
 
+/// In [`Cpu::presence`]: all zero, as the storage is to begin with.
+const OFFLINE: u64 = 0;
+const ONLINE: u64 = 1;
+const FOREIGN_ROOT: u64 = 2;
+
 /// What the library keeps for one CPU. The kernel provides one for each CPU the machine can have.
 ///
 /// All of it is zero to begin with, so that a static array of them can be made.
@@ -30,10 +35,9 @@ pub struct Cpu<P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     pub(crate) present_bit: PresentBit,
     /// Nesting count; while it is not zero, `nmi_uaccess_okay` is false. Private to the CPU.
     nmi_uaccess_disables: P::Word,
-    /// Whether a foreign root is loaded. Private to the CPU.
-    foreign_root: P::Word,
-    /// Whether the CPU is online, for itself; others ask the map of the `Tlb`.
-    online: P::Word,
+    /// Whether the CPU is online, for itself (others ask the map of the `Tlb`), and whether it has a foreign root loaded: [`OFFLINE`],
+    /// [`ONLINE`], [`FOREIGN_ROOT`].
+    presence: P::Word,
     /// How many spurious faults this CPU has had, for [`crate::conformance`]. Private to the CPU.
     spurious_faults: P::Word,
 }
@@ -51,8 +55,7 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
             id: CpuId(0),
             present_bit: PresentBit::UNSET,
             nmi_uaccess_disables: P::Word::ZERO,
-            foreign_root: P::Word::ZERO,
-            online: P::Word::ZERO,
+            presence: P::Word::ZERO,
             spurious_faults: P::Word::ZERO,
         }
     }
@@ -102,27 +105,34 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
         self.tag.store(u64::from(tag.0), Ordering::Release);
     }
 
-    /// Records whether a foreign root is loaded ([`crate::CurrentCpu::with_root`]).
+    /// Records whether a foreign root is loaded ([`crate::CurrentCpu::with_root`]). For the CPU itself, which is online.
     pub(crate) fn set_foreign_root(&self, loaded: bool) {
-        self.foreign_root.set(u64::from(loaded));
+        // Relaxed: as `set_online`.
+        self.presence.store(if loaded { FOREIGN_ROOT } else { ONLINE }, Ordering::Relaxed);
     }
 
-    /// Records whether the CPU is online. For the CPU itself, and for another one if it has stopped.
+    /// Records whether the CPU is online, without a foreign root. For the CPU itself, and for another one if it has stopped.
     pub(crate) fn set_online(&self, online: bool) {
         // Relaxed: who clears that of a CPU which has stopped removes the CPU from the map afterwards, and it comes up later.
-        self.online.store(u64::from(online), Ordering::Relaxed);
+        self.presence.store(if online { ONLINE } else { OFFLINE }, Ordering::Relaxed);
     }
 
     /// Whether the calling CPU, which is this one, is online.
     #[inline]
     pub(crate) fn is_online(&self) -> bool {
-        self.online.load(Ordering::Relaxed) != 0 // Relaxed: as `set_online`.
+        self.presence.load(Ordering::Relaxed) != OFFLINE // Relaxed: as `set_online`.
+    }
+
+    /// Whether the calling CPU, which is this one, is online and has no foreign root loaded.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        self.presence.load(Ordering::Relaxed) == ONLINE // Relaxed: as `set_online`.
     }
 
     /// Whether a foreign root is loaded.
     #[inline]
     pub(crate) fn has_foreign_root(&self) -> bool {
-        self.foreign_root.get() != 0
+        self.presence.load(Ordering::Relaxed) == FOREIGN_ROOT // Relaxed: as `set_online`.
     }
 
     /// How many spurious faults this CPU has had.

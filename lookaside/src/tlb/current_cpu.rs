@@ -76,7 +76,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
     #[track_caller]
     pub fn switch(&self, next: &AddressSpace<P>) -> Switched {
-        if next.tlb != self.tlb.id {
+        if !P::ONLY_TLB && next.tlb != self.tlb.id {
             return self.by_value().refuse_switch(next);
         }
         T::switch_in(&self.for_allocator(), next)
@@ -102,7 +102,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
     #[track_caller]
     pub(crate) fn must_own(&self, tlb: TlbId) {
-        if tlb != self.tlb.id {
+        if !P::ONLY_TLB && tlb != self.tlb.id {
             belongs_to_another();
         }
     }
@@ -377,7 +377,8 @@ impl<P: Platform, T: Tags<P>> AllocatorCpu<'_, P, T> {
     pub(crate) fn invalidate_page(&self, tag: Tag, page: VaRange) {
         let pages = [page];
         let entries = Invalidation::ranges(tag, &pages, TableChange::LastLevel);
-        self.mmu().flush(self.errata(), entries, Scope::Local);
+        let errata = if P::Mmu::LOCAL_FLUSHES_HAVE_ERRATA { self.errata() } else { Errata::NONE };
+        self.mmu().flush(errata, entries, Scope::Local);
     }
 
     /// Loads the reserved root; while a foreign root is loaded, at the end of that ([`Tags::restore_root`]).

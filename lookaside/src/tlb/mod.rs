@@ -164,6 +164,26 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         cpu.is_online().then(|| CurrentCpu::new(self, cpu))
     }
 
+    /// As [`Self::this_cpu_if_online`], for a caller that knows which CPU it is executed by, and `None` too while a foreign root
+    /// is loaded ([`CurrentCpu::with_root`]).
+    ///
+    /// # Safety
+    ///
+    /// The CPU that executes the call has the number `id`, as [`Platform::cpu`] would say.
+    #[must_use]
+    #[inline]
+    pub unsafe fn numbered_cpu_if_free<'c>(
+        &'c self,
+        irqs_off: &'c P::IrqsOff,
+        id: CpuId,
+    ) -> Option<CurrentCpu<'c, P, T>> {
+        let _ = irqs_off;
+        debug_assert!(self.platform.irqs_are_off(), "interrupts are on");
+        debug_assert!(self.platform.cpu() == id, "another CPU than {id} executes the call");
+        let cpu = self.cpus.get(id.index())?;
+        cpu.is_free().then(|| CurrentCpu::new(self, cpu))
+    }
+
     /// Whether a CPU has come up and not gone down since, at some moment. True for ever of the CPU that executes
     /// the call, until it calls [`CurrentCpu::offline`].
     #[must_use]

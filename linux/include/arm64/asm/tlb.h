@@ -22,7 +22,7 @@ static inline void lookaside_flush_freed_mm(struct mm_struct *mm)
 
 #define flush_tlb_mm lookaside_flush_freed_mm
 #define __flush_tlb_range(vma, start, end, stride, last_level, level) \
-	((void)(vma), lookaside_flush_stride(tlb->mm, start, end, stride, last_level, level))
+	((void)(vma), lookaside_flush_stride(tlb->mm, start, end, stride, last_level, level, true))
 #include_next <asm/tlb.h>
 #undef __flush_tlb_range
 #undef flush_tlb_mm

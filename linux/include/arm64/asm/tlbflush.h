@@ -12,6 +12,7 @@
 #else
 
 #include <linux/bitfield.h>
+#include <linux/irqflags.h>
 #include <linux/mm_types.h>
 #include <linux/sched.h>
 #include <linux/mmu_notifier.h>
@@ -63,12 +64,34 @@ static inline bool lookaside_is_level_of(int level, unsigned int shift)
 	return level >= 1 && level <= 3 && ARM64_HW_PGTABLE_LEVEL_SHIFT(level) == shift;
 }
 
-static inline void lookaside_flush_stride(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned long stride,
-					  bool last_level, int tlb_level)
+/* lookaside_mm_flush_page in line: no CPU is interrupted and waited for. */
+static __always_inline void lookaside_flush_page_in_line(struct mm_struct *mm, unsigned long page, enum lookaside_kind kind)
+{
+	unsigned long flags;
+	int result;
+
+	if (PAGE_SHIFT != 12 || unlikely(lookaside_drop)) {
+		lookaside_mm_flush_page(mm, page, kind);
+		return;
+	}
+	local_irq_save(flags);
+	result = lookaside_flush_page(&mm->context.lookaside, page, kind, task_cpu(current));
+	local_irq_restore(flags);
+	if (unlikely(result))
+		lookaside_refused("a flush", result);
+}
+
+static __always_inline void lookaside_flush_stride(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned long stride,
+						   bool last_level, int tlb_level, bool in_line)
 {
 	/* What most flushes are of. */
 	if (last_level && stride == PAGE_SIZE && end - start == PAGE_SIZE && !(start & ~PAGE_MASK)) {
-		lookaside_mm_flush_page(mm, start, tlb_level == 3 ? LOOKASIDE_PAGES : LOOKASIDE_MIXED);
+		enum lookaside_kind kind = tlb_level == 3 ? LOOKASIDE_PAGES : LOOKASIDE_MIXED;
+
+		if (in_line)
+			lookaside_flush_page_in_line(mm, start, kind);
+		else
+			lookaside_mm_flush_page(mm, start, kind);
 	} else {
 		unsigned int shift = __ffs(stride);
 		enum lookaside_kind kind = !last_level				     ? LOOKASIDE_TABLES
@@ -83,7 +106,7 @@ static inline void lookaside_flush_stride(struct mm_struct *mm, unsigned long st
 static inline void __flush_tlb_range(struct vm_area_struct *vma, unsigned long start, unsigned long end,
 				     unsigned long stride, bool last_level, int tlb_level)
 {
-	lookaside_flush_stride(vma->vm_mm, start, end, stride, last_level, tlb_level);
+	lookaside_flush_stride(vma->vm_mm, start, end, stride, last_level, tlb_level, false);
 }
 
 /* Tables may have moved (mremap) or become a huge page. */

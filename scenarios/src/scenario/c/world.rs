@@ -165,7 +165,7 @@ impl<M: Hardware, T: Allocator<M>> World<M, T> {
             Act::Run(number) => {
                 self.runs[cpu].set(0); // The outgoing thread runs no more user code here.
                 // SAFETY: it is the space's struct.
-                accepted(unsafe { library.switch(self.at(number)) });
+                accepted(unsafe { library.switch(self.at(number), cpu as u32) });
                 self.runs[cpu].set(number as u64 + 1);
                 oracle::wakes();
             }
@@ -211,8 +211,9 @@ impl<M: Hardware, T: Allocator<M>> World<M, T> {
                 cell.entries[0].store(page, Ordering::Release); // Release: as a kernel does.
                 let space = self.at(number);
                 // SAFETY: it is the space's struct.
-                let done =
-                    accepted(unsafe { self.library.flush_page(space, PAGES[0], PAGES_ONLY) });
+                let done = accepted(unsafe {
+                    self.library.flush_page(space, PAGES[0], PAGES_ONLY, cpu as u32)
+                });
                 oracle::check(done == 0, "a flush without a wait is not complete");
                 oracle::revoked(cell.root, PAGES[0]);
             }

@@ -100,8 +100,10 @@ impl<I: Instructions> Aarch64<I> {
     #[inline]
     fn invalidate_ranges(&self, tag: Tag, ranges: &[VaRange], change: TableChange, scope: Scope) {
         // Most flushes are of one page, and need no plan.
-        if let [page] = ranges
-            && change == TableChange::LastLevel
+        let [page] = ranges else {
+            return self.invalidate_by_plan(tag, ranges, change, scope);
+        };
+        if change == TableChange::LastLevel
             && let Some(operand) = self.lower.user_page(page)
         {
             let page = |asid| Tlbi { op: TlbiOp::Val, scope, operand: by_asid(asid) | operand };
@@ -115,8 +117,14 @@ impl<I: Instructions> Aarch64<I> {
                 }
             }
         } else {
-            self.invalidate_by_plan(tag, ranges, change, scope);
+            self.invalidate_one_by_plan(tag, *page, change, scope);
         }
+    }
+
+    /// As [`Self::invalidate_by_plan`]. By value: what is passed by reference would be in memory for those who need no plan, too.
+    #[inline(never)]
+    fn invalidate_one_by_plan(&self, tag: Tag, range: VaRange, change: TableChange, scope: Scope) {
+        self.invalidate_by_plan(tag, &[range], change, scope);
     }
 
     #[inline(never)]
