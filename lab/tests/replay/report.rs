@@ -99,7 +99,7 @@ fn a_report_takes_the_place_of_an_earlier_one_and_of_nothing_else() {
     fs::create_dir(&other).unwrap();
     fs::write(other.join("scaling.csv"), "mine").unwrap();
     let why = refused(Path::new(TRACE), &other, &short);
-    assert!(why.contains("other than those of an earlier report"), "{why}");
+    assert!(why.contains("holds files, and no earlier report"), "{why}");
     assert_eq!(files(&other).len(), 1);
     let forced = report(&other, &[&short[..], &["--force"]].concat());
     assert_eq!(forced["scaling.csv"], b"mine");

@@ -304,7 +304,7 @@ fn a_space_of_another_tlb_is_refused_before_a_block_is_taken_out() {
     let (tlb, _) = arm();
     let (other, _) = arm();
     let (space, this_cpu) = (space(other), on(tlb, 0));
-    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+    let refused = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
         drop(this_cpu.flush_blocks(&space))
     }));
     assert!(refused.is_err(), "and not in the flush of a block");
