@@ -14,7 +14,8 @@
  * other CPU but for short internal locks.
  *
  * Memory. A struct of this header is opaque, and belongs to the caller, who keeps it where it is for as long as it is
- * in use. A copy of one that is in use (a memcpy of an mm at fork) is refused, and may be initialised anew.
+ * in use. A copy of one that is in use (a memcpy of an mm at fork) is refused, and may be initialised anew. It has the
+ * alignment of its type: it is no member of a packed struct.
  */
 #ifndef LOOKASIDE_H
 #define LOOKASIDE_H
@@ -41,7 +42,7 @@ extern "C" {
 /* -- The build --------------------------------------------------------------------------------------------------- */
 
 /* The version of this interface; a library of another one is refused by lookaside_init. */
-#define LOOKASIDE_VERSION 1
+#define LOOKASIDE_VERSION 2
 
 /* The most CPUs, as the library was built (the variable LOOKASIDE_MAX_CPUS in its build; 64 unless set). It decides the
  * sizes below, and a library that was built with another number is refused by lookaside_init. */
@@ -305,9 +306,10 @@ enum lookaside_switched {
  * switch_mm_irqs_off; drop the shortcut `prev == next`. FreeBSD: pmap_activate.) */
 LOOKASIDE_MUST_CHECK int lookaside_switch(struct lookaside_space *space, uint32_t cpu);
 
-/* This CPU runs kernel code for a while, and touches no user address until lookaside_switch. The root stays loaded, unless
- * an IPI parks the CPU: the kernel makes do with what the reserved root maps. Coming back is free. Optional: without it nothing breaks, and the CPU is interrupted for flushes that do not concern
- * it. IRQs off. (Linux: enter_lazy_tlb.) */
+/* This CPU runs kernel code for a while, and touches no user address until lookaside_switch. The root stays loaded,
+ * unless an IPI parks the CPU: the kernel makes do with what the reserved root maps. Coming back is free. Optional:
+ * without it nothing breaks, and the CPU is interrupted for flushes that do not concern it. IRQs off. (Linux:
+ * enter_lazy_tlb.) */
 LOOKASIDE_MUST_CHECK int lookaside_lazy(void);
 
 /* This CPU runs no space: the reserved root is loaded. IRQs off. (Linux: switch_mm to init_mm, leave_mm.) */
@@ -323,8 +325,9 @@ LOOKASIDE_MUST_CHECK int lookaside_root_end(void);
 
 /* What the trampoline writes to the register that holds the tag: at the exit to user mode in a space that this CPU runs,
  * and at the next trap. For kernels with LOOKASIDE_ASID_PAIRS, _OWN_ROOT or _USER_TABLES; for others both are what the
- * register holds, its ASID included, which may be another after the next call on this CPU that switches or flushes. Call lookaside_switch before it, even for the space that runs already. For one exit: IRQs off, and nothing
- * else is called until user mode. For a space that this CPU does not run it ends in lookaside_platform_panic.
+ * register holds, its ASID included, which may be another after the next call on this CPU that switches or flushes. Call
+ * lookaside_switch before it, even for the space that runs already. For one exit: IRQs off, and nothing else is called until
+ * user mode. For a space that this CPU does not run it ends in lookaside_platform_panic.
  *
  * Returns 1 if the trampoline executes `sfence.vma` (of everything) after each of the two writes: RISC-V harts without ASIDs,
  * where the result is the same at each call. Otherwise 0, and it executes no fence; on Arm64 see docs/integrating.md.
@@ -356,9 +359,10 @@ LOOKASIDE_MUST_CHECK int lookaside_user_roots(struct lookaside_space *space, str
 LOOKASIDE_MUST_CHECK int lookaside_flush_range(struct lookaside_space *space, uint64_t start, uint64_t bytes,
                                                unsigned shift, enum lookaside_kind kind, struct lookaside_wait *wait);
 
-/* As lookaside_flush_range of the page of 4 KiB that `address` is in, with no `wait`: what most flushes are of, by the shortest
- * way. Whoever has a constant 1 << 12 for the range need not call it: lookaside_flush_range comes here, after a dozen
- * instructions and a call of lookaside_platform_cpu. `cpu`: as for lookaside_switch. IRQs off; waits. (Linux: flush_tlb_page. FreeBSD: pmap_invalidate_page.) */
+/* As lookaside_flush_range of the page of 4 KiB that `address` is in, with no `wait`: what most flushes are of, by the
+ * shortest way. Whoever has a constant 1 << 12 for the range need not call it: lookaside_flush_range comes here, after
+ * a dozen instructions and a call of lookaside_platform_cpu. `cpu`: as for lookaside_switch. IRQs off; waits. (Linux:
+ * flush_tlb_page. FreeBSD: pmap_invalidate_page.) */
 LOOKASIDE_MUST_CHECK int lookaside_flush_page(struct lookaside_space *space, uint64_t address,
                                               enum lookaside_kind kind, uint32_t cpu);
 
@@ -390,11 +394,12 @@ enum lookaside_event {
 
 /* Entries allow more than before, which nobody else must be told of. LOOKASIDE_MAPPED after the store: this CPU can use
  * them (RISC-V may remember that there was nothing). LOOKASIDE_FAULTED in the handler of page faults: the fault was
- * spurious, and after this call the access succeeds. `space` NULL: kernel addresses, for LOOKASIDE_MAPPED only; this CPU, and
- * each that learns of them from it, can use them when it returns; waits on RISC-V. On AArch64 without FEAT_ETS2 an access
- * may still fault once on another CPU (and, of user addresses, on this one) that has neither taken an exception nor executed
- * an ISB since: the handler, of kernel faults too, looks at the entry and retries if it is valid. IRQs off. (Linux: update_mmu_cache, flush_cache_vmap,
- * flush_tlb_fix_spurious_fault. FreeBSD: pmap_enter, pmap_qenter.) */
+ * spurious, and after this call the access succeeds. `space` NULL: kernel addresses, for LOOKASIDE_MAPPED only; this
+ * CPU, and each that learns of them from it, can use them when it returns; waits on RISC-V. On AArch64 without
+ * FEAT_ETS2 an access may still fault once on another CPU (and, of user addresses, on this one) that has neither taken
+ * an exception nor executed an ISB since: the handler, of kernel faults too, looks at the entry and retries if it is
+ * valid. IRQs off. (Linux: update_mmu_cache, flush_cache_vmap, flush_tlb_fix_spurious_fault. FreeBSD: pmap_enter,
+ * pmap_qenter.) */
 LOOKASIDE_MUST_CHECK int lookaside_map(struct lookaside_space *space, uint64_t start, uint64_t bytes, unsigned shift,
                                        enum lookaside_event event);
 

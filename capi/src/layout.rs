@@ -3,7 +3,7 @@
 use crate::{cpus::MAX_CPUS, error::Refused};
 
 /// `LOOKASIDE_VERSION`.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// `LOOKASIDE_SPACE_WORDS`, for so many CPUs.
 #[must_use]

@@ -15,13 +15,13 @@ impl<W: Word> Seal<W> {
     ///
     /// # Safety
     ///
-    /// `place` is null, or of a struct of the header, which exists for as long as the result is used. `T` has the layout
-    /// of C and begins with a seal.
+    /// `place` is null, or of a struct of the header, which exists for as long as the result is used and has the alignment of
+    /// its type, as the header demands. `T` has the layout of C and begins with a seal.
     pub(crate) unsafe fn at<'s, T>(place: *const T) -> Option<&'s Self> {
         if place.is_null() {
             return None;
         }
-        debug_assert!(place.is_aligned(), "C makes no such pointer");
+        debug_assert!(place.is_aligned(), "a struct of the header that is not aligned");
         // SAFETY: the caller says that it is such a struct. Every value of its first word is one of a `Seal`.
         Some(unsafe { &*place.cast::<Self>() })
     }

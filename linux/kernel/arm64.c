@@ -38,7 +38,7 @@ void check_and_switch_context(struct mm_struct *mm)
 }
 
 /* The scheduler's, with interrupts off, which is most switches: in one function. No CPU is interrupted for being lazy, so that
- * nothing is noted of this one. Its number is nearest in the task, the outgoing one still. */
+ * nothing is noted of this one. `current` is the outgoing task still, and its `cpu` is this CPU. */
 void lookaside_switch_irqs_off(struct mm_struct *mm)
 {
 	int switched = lookaside_switch(&mm->context.lookaside, lookaside_arch_cpu());

@@ -37,7 +37,7 @@ pub use crate::{
 ///   documentation of [`Mmu`] says.
 /// * No other [`crate::Tlb`] manages the same tags of the same hardware: each would give them out anew. Stages 1
 ///   and 2 of Arm's translation have tags of their own.
-/// * If [`Self::ONLY_TLB`], no space of another [`crate::Tlb`] of this platform exists.
+/// * If [`Self::ONLY_TLB`], no other [`crate::Tlb`] of this platform makes a space, a gather or a batch.
 /// * Until a value of [`Self::Tables`] is dropped, or the space that owns it is released, [`Self::root`] says the
 ///   physical address of a page table in the format of the machine, always the same; so does [`Self::root_on`] for
 ///   each CPU. Whatever the kernel executes and touches on a CPU while that root is loaded is mapped by it, or by a
@@ -80,8 +80,8 @@ pub unsafe trait Platform {
     #[doc(alias = "mm_cpumask")]
     type ResidentWords: AsRef<[Self::Word]>;
 
-    /// Whether only one [`crate::Tlb`] of this platform ever makes spaces. Then no switch and no flush asks whether the space is
-    /// of another one, for which it would panic.
+    /// Whether only one [`crate::Tlb`] of this platform ever makes spaces, gathers and batches. Then no switch and no flush asks
+    /// whether what it is given is of another one, for which it would panic.
     const ONLY_TLB: bool = false;
 
     /// The value of the root register for these tables. Every switch to the space asks for it, and so does

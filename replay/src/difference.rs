@@ -34,19 +34,19 @@ pub enum Per {
 pub struct Spread {
     /// The least.
     pub low: f64,
-    /// The middle one; the lower of two.
+    /// The middle one; the mean of two.
     pub median: f64,
     /// The largest.
     pub high: f64,
 }
 
 impl Spread {
-    fn of(mut values: Vec<f64>) -> Self {
+    pub(crate) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |place: usize| values.get(place).copied().unwrap_or(0.0);
         Self {
             low: at(0),
-            median: at(values.len().saturating_sub(1) / 2),
+            median: f64::midpoint(at(values.len().saturating_sub(1) / 2), at(values.len() / 2)),
             high: at(values.len().saturating_sub(1)),
         }
     }
@@ -229,6 +229,8 @@ mod tests {
         assert_eq!(less.known.before, Spread { low: 90.0, median: 100.0, high: 110.0 });
         assert!(less.known.differs());
         assert_eq!(less.known.ratio(), Some(0.5));
+        assert_eq!(of(&[90, 110], &[1, 2, 4, 100]).known.before.median, 100.0);
+        assert_eq!(of(&[90, 110], &[1, 2, 4, 100]).known.after.median, 3.0);
         assert!(!of(&[90, 100, 110], &[80, 105, 120]).known.differs());
         assert!(!of(&[90], &[90]).known.differs());
         assert_eq!(of(&[0], &[9]).known.ratio(), None);

@@ -14,7 +14,7 @@ use lookaside_terminal::Refused;
 use super::{
     Replayed, Setup, Upkeep,
     advice::{TIE, affordable},
-    difference::Per,
+    difference::{Per, Spread},
     inputs::Inputs,
     replay,
 };
@@ -44,7 +44,7 @@ pub type Run<'r> = dyn Fn(&Machine, usize, u64) -> Result<Vec<Replayed>, Refused
 
 impl Comparison<'_> {
     /// The answer, in milliseconds of CPU time: the first metric is what is known, and its [causes](Upkeep::known_causes)
-    /// follow. A side of several recordings is their mean. None if a side has no switch and no flush, which take no time
+    /// follow. A side of several recordings is the middle one. None if a side has no switch and no flush, which take no time
     /// whatever the prices are.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Comparison<'_> {
     }
 }
 
-/// The mean over the recordings of a side.
+/// The middle of the recordings of a side; of an even number, the mean of the two.
 fn metrics(runs: &[Replayed], per: Per) -> Vec<Metric> {
     let unit = match per {
         Per::Run => "ms",
@@ -94,8 +94,7 @@ fn metrics(runs: &[Replayed], per: Per) -> Vec<Metric> {
             Per::Run => time(run) as f64 / 1e9,
             Per::Second => time(run) as f64 * 1e3 / run.traced.max(1) as f64,
         };
-        let value = runs.iter().map(one).sum::<f64>() / runs.len().max(1) as f64;
-        Metric { key, unit, value }
+        Metric { key, unit, value: Spread::of(runs.iter().map(one).collect()).median }
     };
     let mut all = vec![metric("time", &Replayed::known)];
     for (place, (key, _)) in Upkeep::default().known_causes().enumerate() {

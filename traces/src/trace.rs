@@ -135,13 +135,14 @@ impl Event {
     /// it, nor of a switch, whose events come under the name of the thread that was left.
     #[cfg(feature = "files")]
     pub(crate) const fn is_of_its_thread(&self) -> bool {
-        match self.kind {
+        let is_asked_for = match self.kind {
             Kind::Call { .. } | Kind::Fault { .. } => true,
             Kind::Flush { reason, .. } => {
                 matches!(reason, Reason::Local | Reason::LocalSpace | Reason::Send)
             }
             _ => false,
-        }
+        };
+        is_asked_for && !matches!(self.in_interrupt, Some(true))
     }
 }
 

@@ -112,12 +112,20 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     };
     let [this, that] =
         [0, 1].map(|side| Setting { scenarios: &as_recorded[side], knobs: &knobs[side] });
-    let answer = plausible.ask(|machines, done| {
-        this.on_plausible_machines(&that, per, (&book.ranges, machines), done)
-    })?;
+    let answer = match options.output.format {
+        Format::Csv => None, // It has no place for that.
+        _ => plausible.ask(|machines, done| {
+            this.on_plausible_machines(&that, per, (&book.ranges, machines), done)
+        })?,
+    };
     let origins = reads.into_iter().flatten().map(|read| &read.trace.origin);
     let costs = Costs::of(&as_recorded[0][0].machine, &book.ranges, options.is_chosen(), origins);
-    let how_sure = plausible::how_sure(answer.as_ref(), &names, &[]);
+    let among = if difference.known.differs() {
+        "How recordings of one side differ among themselves is not in this."
+    } else {
+        "The sides differ by no more than recordings of one side do, which is not in this."
+    };
+    let how_sure = plausible::how_sure(answer.as_ref(), &names, &[among.to_owned()]);
     let certainty = answer.as_ref().map(|answer| super::run::certainty(answer, &names));
     let names = [names[0].as_str(), names[1].as_str()];
     let assumed: Vec<&String> = sides.iter().flatten().flat_map(|side| &side.assumed).collect();

@@ -15,7 +15,7 @@ use super::progress;
 #[derive(clap::Args)]
 pub(super) struct Plausible {
     /// Ask this many plausible machines, which differ in what is not known exactly, how sure the answer is: 4 to 10000, or 0
-    /// for none. Default: as many as do not take long.
+    /// for none. Default: as many as do not take long, but 4.
     #[arg(long, value_name = "N")]
     plausible: Option<usize>,
 }
@@ -30,6 +30,11 @@ impl Plausible {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether their number was given, and is not 0.
+    pub(super) const fn are_given(&self) -> bool {
+        !matches!(self.plausible, None | Some(0))
     }
 
     /// Asks, unless none are to be asked: `ask` gets their number, if one is given, and what to call after each replay.

@@ -93,6 +93,9 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// What plausible machines say of knobs beside the settings that were recorded.
     fn on_plausible_machines(&self, knobs: &[Knob]) -> Result<Option<Answer>, Refused> {
+        if self.options.output.format == Format::Csv {
+            return Ok(None); // It has no place for that.
+        }
         let scenarios = core::slice::from_ref(self.now);
         let [now, then] = [&[][..], knobs].map(|knobs| Setting { scenarios, knobs });
         self.plausible.ask(|machines, done| {
@@ -305,8 +308,8 @@ fn each(asked: &Asked<'_>) -> super::Result {
                 let sentences: BTreeSet<&String> =
                     tried.iter().flat_map(|(_, then)| &then.assumed).collect();
                 format!(
-                    "{}\n{}{}switches, flushes, waits and interrupted CPUs, all CPUs, under {}\n\n{table}\nwhat this rests \
-                     on\n\n{}{not}",
+                    "{}\n{}{}switches, flushes, waits and interrupted CPUs, all CPUs, under {}, by the last column\n\n{table}\nwhat \
+                     this rests on\n\n{}{not}",
                     wrapped(&sentence, 0),
                     costs.text(),
                     plausible::how_sure(plausible.as_ref(), &sides, &[]),

@@ -161,7 +161,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     }
 
     /// Completes what `batch` has begun: one interrupt for each CPU that ran one of its spaces, or
-    /// one barrier. Where broadcasts were begun and the thread has migrated since then, it broadcasts a flush of
+    /// one barrier; and a flush of everything here, if so many pages were deferred on this CPU that it was put off. Where broadcasts were begun and the thread has migrated since then, it broadcasts a flush of
     /// everything instead: only the CPU that has begun an invalidation can wait for it (DDI 0487, `DSB`; APM vol. 3,
     /// `TLBSYNC`).
     ///

@@ -56,8 +56,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             && !(self.mmu().properties().broadcasts && T::is_pinned(space))
     }
 
-    /// Whether no other CPU, and no device, is resident in `space`, which this one runs. Where CPUs use each other's entries, those that were
-    /// resident before may hold some.
+    /// Whether no other CPU is resident in `space`, which this one runs, and no device that takes part in broadcasts. Where CPUs use
+    /// each other's entries, those that were resident before may hold some.
     #[inline]
     pub(super) fn is_only_resident(&self, space: &AddressSpace<P>) -> bool {
         space.residents().none_but(self.cpu.present_bit)

@@ -167,6 +167,10 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// As [`Self::this_cpu_if_online`], for a caller that knows which CPU it is executed by, and `None` too while a foreign root
     /// is loaded ([`CurrentCpu::with_root`]).
     ///
+    /// # Panics
+    ///
+    /// In a debug build, if interrupts are on or another CPU executes the call.
+    ///
     /// # Safety
     ///
     /// The CPU that executes the call has the number `id`, as [`Platform::cpu`] would say.

@@ -188,7 +188,7 @@ impl Page<'_> {
         Some(format!("Of the others, {} of {} machines.", list.join(", "), plausible.machines))
     }
 
-    /// Why no mechanism is to be taken; nothing where one is, or where they are close to each other.
+    /// Why no mechanism is to be taken; nothing where one is, or where all are close to each other.
     fn withheld(&self) -> Option<String> {
         let Advice { verdict, mechanisms, plausible, .. } = &self.advice;
         if !matches!(verdict, Verdict::Either | Verdict::CannotTell) {

@@ -41,7 +41,7 @@ pub(super) struct Report {
     /// flame graphs.
     #[arg(long, value_name = "FOLDER", conflicts_with = "validate")]
     report: Option<PathBuf>,
-    /// Write the report even if its folder holds files other than those of an earlier report.
+    /// Write the report even if its folder holds files, and no earlier report.
     #[arg(long, requires = "report")]
     force: bool,
     /// The numbers of CPUs in the report's curve, or `none`. Default: powers of two up to the size of the
