@@ -29,7 +29,7 @@ pub(super) fn revoke<I: Instructions>(insn: &I, broadcasts: Wait) {
         Wait::Later => {
             // As F-ARM-REVOKE: what the caller has read, then what it has stored. Only a DSB for loads and stores at once
             // waits for TLBIs as well. No instruction after a DSB is executed before that is complete, so that a
-            // later load comes after the stores.
+            // later load comes after the stores (litmus/unmap-asked-batch, unmap-handed-batch).
             insn.dsb(Dsb::Ishld);
             insn.dsb(Dsb::Ishst);
         }

@@ -14,7 +14,8 @@
 //! | `TLBI RV{,A}{,L}E1[IS]` | a range (FEAT_TLBIRANGE) |
 //! | `TLBI VMALLS12E1[IS]`, `ALLE1[IS]` | one VMID, all VMIDs ([`Stage2`]) |
 //! | `DSB NSHST`, `ISHST` | page-table stores before the `TLBI` |
-//! | `DSB NSH`, `ISH` | completion of the `TLBI`; `ISH` also before the question who must be told |
+//! | `DSB NSH`, `ISH` | completion of the `TLBI`; `ISH` also before the question which CPUs run the space |
+//! | `DSB ISHLD` | with `ISHST`, before that question in a batch: together they complete no `TLBI` |
 //! | `ISB` | writes of `TTBRn` and `TCR` take effect; later walks come after the `DSB` |
 //! | `MSR TTBR0_EL1`, `TTBR1_EL1`, `TCR_EL1`, `VTTBR_EL2` | a switch |
 //! | `IC IALLU` | only on CPUs with Cavium erratum 27456 |
