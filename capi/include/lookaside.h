@@ -297,7 +297,7 @@ enum lookaside_switched {
     LOOKASIDE_FRESH = 4,      /* the root was loaded under a tag that is new to this CPU */
     LOOKASIDE_ROLLED_OVER = 5 /* the same, after a rollover of all tags */
 };
-#define LOOKASIDE_ROOT_CHANGED(switched) ((switched) >= LOOKASIDE_KEPT)
+#define LOOKASIDE_ROOT_CHANGED(switched) ((int)(switched) >= (int)LOOKASIDE_KEPT)
 
 /* This CPU runs the space from here on: loads its root. Also for a switch to the space that it runs, since it may have
  * been lazy. If the root changed, your hardening of the branch predictor comes next. `cpu`: the number of the CPU that executes

@@ -1,10 +1,9 @@
 //! The free tags of one CPU, taken from the map in batches. Only that CPU uses them.
 
+use core::sync::atomic::{Ordering, compiler_fence};
+
 use super::Cookie;
-use crate::{
-    arch::Tag,
-    word::{Ordering, Word},
-};
+use crate::{arch::Tag, word::Word};
 
 /// How many released tags a CPU keeps for its next spaces. Further ones wait for the next epoch.
 const RETURNED: usize = 16;
@@ -73,10 +72,12 @@ impl<W: Word> AsidCache<W> {
         // the epoch: until the last of them the cache is void, or empty.
         self.count.set(0);
         self.free.set(0);
-        // ORDER O-FILL (pairs with caller): the tags of an earlier epoch are gone before the cache is one of this epoch, and
-        // it is one of this epoch before it has any.
-        self.window.store(Cookie::new(epoch, first).bits(), Ordering::Release);
-        self.free.store(free, Ordering::Release); // O-FILL
+        // FENCE F-FILL (pairs with caller): the tags of an earlier epoch are gone before the cache is one of this epoch, and
+        // it is one of this epoch before it has any. The compiler keeps that order: nobody else looks while the CPU runs.
+        compiler_fence(Ordering::Release);
+        self.window.set(Cookie::new(epoch, first).bits());
+        compiler_fence(Ordering::Release); // F-FILL
+        self.free.set(free);
     }
 }
 
