@@ -157,9 +157,9 @@ pub fn working_set_of(pattern: &Pattern) -> Result<WorkingSet, Refused> {
     Ok(WorkingSet { window: (pattern.window / 2).max(1), hot, others, pool })
 }
 
-/// Whose costs a replay has.
+/// Which machine the costs of a replay are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum CostsOf {
     /// Those of a machine that the user named.
     Named,
     /// Those of the shipped machine of the recorded processor.
@@ -168,8 +168,8 @@ pub enum Whose {
     StandIn,
 }
 
-impl Whose {
-    /// Whose they are for such a trace; `chosen` says that the machine was chosen for it, and not named.
+impl CostsOf {
+    /// Which it is for such a trace; `chosen` says that the machine was chosen for it, and not named.
     #[must_use]
     pub fn of(origin: &Origin, machine: &Machine, chosen: bool) -> Self {
         match chosen {
@@ -250,7 +250,7 @@ impl Basis<'_> {
         [self.machine()].into_iter().chain(self.besides()).collect()
     }
 
-    /// All but [whose costs](Whose::sentence) it has.
+    /// All but [which machine its costs are of](CostsOf::sentence) it has.
     #[must_use]
     pub fn besides(&self) -> Vec<String> {
         let Self { script, .. } = *self;
@@ -336,7 +336,7 @@ impl Basis<'_> {
     }
 
     fn machine(&self) -> String {
-        Whose::of(self.origin, self.machine, self.chosen).sentence(self.origin, self.machine)
+        CostsOf::of(self.origin, self.machine, self.chosen).sentence(self.origin, self.machine)
     }
 
     /// Where flushes come from, in a sentence.

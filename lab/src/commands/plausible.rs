@@ -1,6 +1,6 @@
 //! What the pages of replays say of plausible machines, and of what their machine has no price for.
 
-use lookaside_replay::{advice::MACHINES, assume::Whose};
+use lookaside_replay::{advice::MACHINES, assume::CostsOf};
 use lookaside_simulation::{
     data::{Machine, Ranges},
     sensitivity::{Answer, Gaps, words},
@@ -60,9 +60,9 @@ pub(super) fn how_sure(answer: Option<&Answer>, sides: &[String], more: &[String
     format!("how sure this is\n\n{}\n", lines.collect::<String>())
 }
 
-/// Whose costs a page has, and what of them is not known.
+/// Which machines the costs of a page are of, and what of them is not known.
 pub(super) struct Costs {
-    whose: Vec<Whose>,
+    costs_of: Vec<CostsOf>,
     sentences: Vec<String>,
     gaps: Gaps,
     key: String,
@@ -76,16 +76,16 @@ impl Costs {
         chosen: bool,
         origins: impl IntoIterator<Item = &'o Origin>,
     ) -> Self {
-        let (mut all, mut sentences): (Vec<Whose>, Vec<String>) = (Vec::new(), Vec::new());
+        let (mut all, mut sentences): (Vec<CostsOf>, Vec<String>) = (Vec::new(), Vec::new());
         for origin in origins {
-            let whose = Whose::of(origin, machine, chosen);
-            let sentence = whose.sentence(origin, machine);
+            let costs_of = CostsOf::of(origin, machine, chosen);
+            let sentence = costs_of.sentence(origin, machine);
             if !sentences.contains(&sentence) {
                 sentences.push(sentence);
-                all.push(whose);
+                all.push(costs_of);
             }
         }
-        Self { whose: all, sentences, gaps: Gaps::of(machine, ranges), key: machine.key.clone() }
+        Self { costs_of: all, sentences, gaps: Gaps::of(machine, ranges), key: machine.key.clone() }
     }
 
     /// A paragraph.
@@ -97,9 +97,10 @@ impl Costs {
 
     /// The same for programs, as keys of their document.
     pub(super) fn add_to(&self, document: &mut Value) {
-        let is_stand_in = self.whose.contains(&Whose::StandIn);
-        let whose = if is_stand_in { Some(Whose::StandIn) } else { self.whose.first().copied() };
-        document["machine_is"] = whose.map(Whose::name).into();
+        let is_stand_in = self.costs_of.contains(&CostsOf::StandIn);
+        let costs_of =
+            if is_stand_in { Some(CostsOf::StandIn) } else { self.costs_of.first().copied() };
+        document["machine_is"] = costs_of.map(CostsOf::name).into();
         document["costs"] = self.sentences.join(" ").into();
         document["unpriced"] = self.gaps.unpriced.clone().into();
         document["assumed_prices"] = self.gaps.assumed.clone().into();

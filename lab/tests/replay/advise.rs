@@ -4,7 +4,6 @@ use std::{fs, process::Command};
 
 use serde_json::Value;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// A program with several threads in one space, which Linux gives a tag for `INVLPGB`.
 const THREADS: &str = "traces/corpus/judged/workers.trace";
 const GENOA: &str = include_str!("../../../machines/genoa.toml");
@@ -12,15 +11,7 @@ const BROADCASTS: [&str; 5] =
     ["broadcast_issue", "fabric_operation", "fabric_sync", "fabric_latency", "fabric_victim"];
 
 fn lab(words: &[&str]) -> (Option<i32>, String, String) {
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
-    let output = lab
-        .current_dir(ROOT)
-        .arg("advise")
-        .args(words)
-        .output()
-        .expect("the program can be started");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    super::lab(&[&["advise"], words].concat())
 }
 
 #[track_caller]
@@ -228,7 +219,7 @@ fn what_is_known_hardly_depends_on_accesses() {
                     ["replay", trace, "--machine", machine, "--cpus", "6", "--format", "json"];
                 let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
                 let output =
-                    lab.current_dir(ROOT).args(words).args(more).output().expect("it runs");
+                    lab.current_dir(super::ROOT).args(words).args(more).output().expect("it runs");
                 let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
                 let strategies = value["strategies"].as_array().expect("strategies").iter();
                 strategies.map(|one| one["known"].as_f64().expect("a time")).collect()

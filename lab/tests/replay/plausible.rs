@@ -1,19 +1,11 @@
-//! `lookaside replay`, `what-if` and `diff` say how sure they are, whose costs they have, and which prices are not known.
-
-use std::process::Command;
+//! `lookaside replay`, `what-if` and `diff` say how sure they are, of which machine their costs are, and which prices are not known.
 
 use serde_json::Value;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+use super::lab;
+
 /// A small one.
 const COMPILE: &str = "traces/compile.trace";
-
-fn lab(words: &[&str]) -> (Option<i32>, String, String) {
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
-    let output = lab.current_dir(ROOT).args(words).output().expect("the program can be started");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
 
 /// What is printed, in one line: pages are wrapped.
 #[track_caller]

@@ -1,17 +1,8 @@
 //! `lookaside diff` and `lookaside what-if` on the traces of the repository.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-
-fn lab(words: &[&str]) -> (Option<i32>, String, String) {
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
-    let output = lab.current_dir(ROOT).args(words).output().expect("the program can be started");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
+use super::lab;
 
 fn json(words: &[&str]) -> Value {
     let (status, text, errors) = lab(&[words, &["--format", "json"]].concat());

@@ -289,8 +289,7 @@ fn a_deferred_local_flush_leaves_nothing_for_the_next_one() {
 }
 
 /// An invalidation by address costs 20, one of everything and its loss 50.
-fn costly(cpus: usize) -> Fake {
-    let fake = Fake::new(cpus, 16).without_broadcast();
+fn costly(fake: Fake) -> Fake {
     fake.set_costs(|costs| (costs.refill, costs.useful_entries) = (1, 30));
     fake
 }
@@ -317,8 +316,8 @@ fn a_batch_of_many_pages_flushes_everything_on_this_cpu_once() {
             assert_eq!(tlb.platform().outcome(), outcome, "where the thread is now");
         }
     }
-    check(recent(3, costly(3)));
-    check(epochs(3, costly(3)));
+    check(recent(3, costly(Fake::new(3, 16).without_broadcast())));
+    check(epochs(3, costly(Fake::new(3, 16).without_broadcast())));
 }
 
 #[test]
@@ -334,8 +333,8 @@ fn a_thread_that_moves_to_a_target_of_its_batch_flushes_nothing_there_before_the
         let _ = complete(tlb, 1, batch);
         assert_eq!(tlb.platform().acts(), [(1, Op::FlushAll)]);
     }
-    check(recent(3, costly(3)));
-    check(epochs(3, costly(3)));
+    check(recent(3, costly(Fake::new(3, 16).without_broadcast())));
+    check(epochs(3, costly(Fake::new(3, 16).without_broadcast())));
 }
 
 #[test]
@@ -353,15 +352,13 @@ fn what_a_batch_has_put_off_on_this_cpu_is_not_complete() {
         assert!(log.iter().any(|op| matches!(op, Op::FlushTag(_) | Op::FlushAll)), "{log:?}");
         let _ = complete(tlb, 1, batch);
     }
-    check(recent(3, costly(3)));
-    check(epochs(3, costly(3)));
+    check(recent(3, costly(Fake::new(3, 16).without_broadcast())));
+    check(epochs(3, costly(Fake::new(3, 16).without_broadcast())));
 }
 
 #[test]
 fn a_batch_puts_nothing_off_that_another_cpu_may_take_over() {
-    let fake = Fake::new(3, 16).shared();
-    fake.set_costs(|costs| (costs.refill, costs.useful_entries) = (1, 30));
-    let tlb = epochs(3, fake);
+    let tlb = epochs(3, costly(Fake::new(3, 16).shared()));
     let a = space(tlb, 1);
     let _ = switch(tlb, 1, &a);
     tlb.platform().forget_logs();
