@@ -75,6 +75,10 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// Until that flush is complete, other flushes from this CPU are still possible; but their targets, and those of this
     /// one that have not answered yet, flush all that they hold.
     ///
+    /// If its targets are in more than sixteen groups of 32 CPUs, which takes a machine of more than 512, it waits for the
+    /// first of them, as [`CurrentCpu::flush`] does: on such a machine no lock may be held for which another CPU spins without
+    /// calling [`CurrentCpu::handle_ipi`].
+    ///
     /// # Panics
     ///
     /// As [`CurrentCpu::flush`].
