@@ -119,9 +119,11 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     pub fn offline(self) {
         let _ = self.park();
         self.handle_ipi();
-        // With power on it keeps what it has cached of walks, while other CPUs free those tables: those whose request it
-        // has acknowledged above, by going down, and later.
+        // Going down acknowledges every request that comes from here on: nothing that a space has walked may be left by then,
+        // as its tables are freed. Parked, the CPU walks nothing of a space any more.
+        self.mmu().flush(self.errata(), Invalidation::All, Scope::Local);
         self.tlb.go_down(self.id());
+        // With power on it has walked tables of the kernel meanwhile, which other CPUs may free.
         self.mmu().flush(self.errata(), Invalidation::All, Scope::Local);
     }
 }
