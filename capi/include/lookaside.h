@@ -311,7 +311,7 @@ enum lookaside_switched {
     LOOKASIDE_KEPT = 2,       /* the root was loaded; the CPU has kept the space's entries */
     LOOKASIDE_FLUSHED = 3,    /* the root was loaded, and a missed flush was made up for */
     LOOKASIDE_FRESH = 4,      /* the root was loaded under a tag that is new to this CPU */
-    LOOKASIDE_ROLLED_OVER = 5 /* the same, after a rollover of all tags */
+    LOOKASIDE_ROLLED_OVER = 5 /* the same, after a rollover: the tags had run out, and are given anew */
 };
 #define LOOKASIDE_ROOT_CHANGED(switched) ((int)(switched) >= (int)LOOKASIDE_KEPT)
 
