@@ -12,7 +12,7 @@
  * Handlers of FIQ, SError, machine checks and other exceptions that "IRQs off" does not stop follow the rule for NMI: they
  * call lookaside_nmi_uaccess_okay and nothing else.
  *
- * Those marked "waits" spin until other CPUs have answered, and answer other CPUs meanwhile: do not hold a lock for
+ * Functions marked "waits" spin until other CPUs have answered, and answer other CPUs meanwhile: do not hold a lock for
  * which another CPU spins with IRQs off, unless that loop calls lookaside_handle_ipi. Unmarked functions wait for no
  * other CPU but for short internal locks.
  *
@@ -245,7 +245,8 @@ struct lookaside_boot {
     uint32_t tags;  /* most ASIDs to use (for tests: few make rollovers frequent); 0: all. AArch64: a space has the same ASID
                      * on all CPUs, and fewer ASIDs than cpus + 3 + pins are refused (LOOKASIDE_ETAGS). RISC-V: likewise, but
                      * with ASIDs of each CPU's own where there are too few. x86-64: PCIDs of each CPU's own, unless there is
-                     * INVLPGB. With tags or pins not 0 they are the same on all CPUs, and too few are refused everywhere */
+                     * INVLPGB and no LOOKASIDE_FLUSH_AT_EXIT. With tags or pins not 0 they are the same on all CPUs, and too
+                     * few are refused everywhere */
     uint32_t pins;  /* how many ASIDs may be pinned at one time */
     uint32_t flags;
     struct lookaside_features features; /* of the boot CPU. RISC-V: of asid_bits and extensions the least that any hart has */
