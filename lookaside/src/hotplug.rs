@@ -12,6 +12,9 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// Brings up the CPU that executes the call: checks that it fits the machine, notes its errata, parks it,
     /// and empties its TLB of whatever it held before.
     ///
+    /// To park is to load the reserved root. So code, stack and per-CPU data of the caller are mapped by that root, or on Arm64
+    /// by `TTBR1_EL1`, and no identity map is in use any more.
+    ///
     /// From here on other CPUs send it IPIs and wait for it: its interrupt controller accepts them, and keeps them pending
     /// while interrupts are off.
     ///

@@ -20,7 +20,8 @@ pub struct Config {
     /// What the boot CPU has. A flag cleared here is not used on any CPU, and what is set here every CPU must have. So a
     /// kernel that changes no blocks of [`crate::contig`], or has CPUs that differ in it, clears [`Features::bbm`].
     pub features: Features,
-    /// `TCR_EL1` as read back after it was written, the same on every CPU but for `EPD0`.
+    /// `TCR_EL1` as read back after it was written, the same on every CPU but for `EPD0`. [`Tlb::online`](crate::Tlb::online)
+    /// refuses a CPU whose register has another `A1` or `AS`; nothing compares the rest.
     pub tcr: u64,
     /// What a CPU walks that runs no space.
     pub park: Park,
