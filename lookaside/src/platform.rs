@@ -34,6 +34,10 @@ pub use crate::{
 ///   CPU touches no kernel address that may be unmapped.
 /// * No method of this trait, nor of its [`Mmu`], calls this library: they run in the middle of switches and flushes. Only
 ///   [`Self::stuck`] may call [`crate::CurrentCpu::handle_ipi`].
+/// * From [`crate::CurrentCpu::lazy`] or [`crate::CurrentCpu::park`] to its next [`crate::CurrentCpu::switch`] the CPU runs no user
+///   code and touches no user address: flushes of pages leave it out. Handlers of NMIs touch one only where
+///   [`crate::Tlb::nmi_uaccess_okay`] says that they may.
+/// * [`Self::has_stopped`] is true only of a CPU that has.
 /// * [`Self::Word`] behaves as [`core::sync::atomic::AtomicU64`] does.
 /// * [`Self::mmu`] acts on the CPU that executes the call, and orders page walks as the
 ///   documentation of [`Mmu`] says.
@@ -174,6 +178,6 @@ pub struct Stuck {
     pub posted: u64,
     /// See `posted`.
     pub acknowledged: u64,
-    /// How often [`Platform::relax`] was called in this wait.
+    /// How often [`Platform::relax`] was called in the wait for this target.
     pub rounds: u64,
 }

@@ -108,7 +108,8 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
 }
 
 impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
-    /// Flushes what was gathered from the TLB of every CPU, and returns when no CPU holds it any more.
+    /// Flushes what was gathered on every CPU that may use it, and returns when none can any more ([`Flushed`]). Other CPUs flush
+    /// it when they switch to the space.
     ///
     /// The entries in the page tables must have been changed before. This CPU need not run the space. It
     /// waits for other CPUs if they must act, and handles their requests meanwhile. So it may be called with

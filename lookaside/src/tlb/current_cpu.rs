@@ -244,7 +244,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         self.tlb.platform.mmu()
     }
 
-    /// The errata that this CPU must work around: its own, and those of others that oblige every CPU.
+    /// The errata that this CPU must work around: its own, and those of all others.
     #[must_use]
     #[inline]
     pub fn errata(&self) -> Errata {
