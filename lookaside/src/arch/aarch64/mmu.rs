@@ -13,7 +13,7 @@ use super::{
     features::Features,
     instructions::{Dsb, Instructions, Tlbi, TlbiOp},
     range::{Asid, Planner},
-    registers::{TCR_A1, TCR_AS, TCR_EPD0, TTBR_CNP, TTBR_TAG_SHIFT, ttbr},
+    registers::{TCR_EPD0, TTBR_CNP, TTBR_TAG_SHIFT, ttbr},
     tlbi::by_asid,
 };
 use crate::{
@@ -269,11 +269,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     /// Also refuses a CPU whose `TCR_EL1` has another `A1` or `AS` than [`Config::tcr`]: the ASID would be that of the other
     /// register, or its upper half would be ignored, so that two spaces share one.
     fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
-        let differs = |tcr: u64| (tcr ^ self.config.tcr) & (TCR_A1 | TCR_AS) != 0;
-        if self.insn.tcr_at_boot().is_some_and(differs) {
-            return Err(Error::MissingFeature("A1 and AS in TCR_EL1 as they were configured"));
-        }
-        self.config.admit(cpu)
+        self.config.admit(cpu, self.insn.tcr_at_boot())
     }
 
     /// Only `root.table` is used: the kernel's table is the same for all spaces.
