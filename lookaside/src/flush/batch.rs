@@ -241,11 +241,13 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
         later
     }
 
-    /// [`Self::max_ipi_targets`]; any number, if the broadcast is not necessary and could not be waited for later.
+    /// [`Self::max_ipi_targets`]; any number, if the broadcast is not necessary and could not be waited for later, unless by the
+    /// costs not even one IPI is cheaper.
     fn max_targets_of_batch(&self, runs_here: bool) -> Option<u64> {
         let necessary =
             T::is_pinned(self.space) || self.this_cpu.stale_entries_do_harm(self.tables);
-        if self.this_cpu.mmu().properties().broadcasts_wait && !necessary {
+        let waits = self.this_cpu.mmu().properties().broadcasts_wait;
+        if waits && !necessary && self.most_before_broadcast() > 0 {
             return Some(u64::MAX);
         }
         self.max_ipi_targets(runs_here)

@@ -259,7 +259,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     }
 
     /// The number of CPUs up to which IPIs are cheaper than a broadcast.
-    fn most_before_broadcast(&self) -> u64 {
+    pub(super) fn most_before_broadcast(&self) -> u64 {
         let costs = self.costs();
         let operations = self.request.ranges.operations(self.mmu(), costs, Scope::Broadcast, None);
         let broadcast = costs.broadcast.wait.saturating_add(match operations {
