@@ -103,6 +103,10 @@ impl Choice<'_> {
         for name in &strategies {
             strategy::find(name, machine)?;
         }
+        let named: Vec<&str> = strategies.iter().map(String::as_str).collect();
+        if let Some(name) = names::repeated(&named) {
+            return Err(Refused(format!("strategy `{name}` is named twice: leave one out")));
+        }
         let flushes = match self.flushes {
             _ if self.validate => Flushes::FromCalls,
             Some(Flushes::Recorded) if machine.isa != Isa::X86_64 => {
@@ -162,6 +166,20 @@ impl Choice<'_> {
                     return Err(names::unknown("part of a working set", name, known.into_iter()));
                 }
             }
+        }
+        if set.others > set.pool {
+            let (others, pool) = (set.others, set.pool);
+            return Err(Refused(format!(
+                "a program cannot use {others} others out of a pool of {pool}"
+            )));
+        }
+        // An access takes a nanosecond about; the replay of more would never end.
+        let used = u64::from(set.hot) + u64::from(set.others);
+        if used > set.window {
+            let window = set.window as f64 / 1000.0;
+            return Err(Refused(format!(
+                "a program cannot access {used} pages in a window of {window} us: at most one in a nanosecond"
+            )));
         }
         Ok((set, "as given".into()))
     }
