@@ -72,8 +72,8 @@ pub(super) fn turned(answer: Option<&Answer>, values: &[f64], sides: &[String]) 
     let is_clear = 2 * answer.best[leader] > answer.machines;
     (is_clear && least * (1.0 + TIE) < values[leader]).then(|| {
         format!(
-            "On plausible machines the order turns: {} takes the least on {} of {}: take that, and not what the file's numbers \
-             alone give.",
+            "On plausible machines the order turns: the least is under {} on {} of {}: go by that, and not by the file's \
+             numbers alone.",
             sides[leader], answer.best[leader], answer.machines
         )
     })
