@@ -9,7 +9,7 @@ use lookaside_simulation::{
 };
 use lookaside_terminal::{Refused, names};
 use lookaside_traces::{
-    Event, Kind, Origin, Trace,
+    Event, Hardware, Kind, Origin, Trace,
     lackey::Pattern,
     reconstruct::{Flushes, Script, reconstruct},
 };
@@ -76,6 +76,11 @@ impl Choice<'_> {
         let recorded = trace.origin.cpus.max(1) as usize;
         let key = match self.machine {
             Some(key) => key.to_owned(),
+            // What a guest counts is judged on one machine, with the latencies of the trace, whichever processor it has.
+            None if self.validate && trace.origin.guest == Some(true) => {
+                let origin = Origin { hardware: Hardware::default(), ..trace.origin.clone() };
+                fitting_machine(&origin, &book.machines)?.to_owned()
+            }
             None => fitting_machine(&trace.origin, &book.machines)?.to_owned(),
         };
         if self.machine.is_none() {

@@ -198,7 +198,10 @@ mod tests {
             assert_eq!(sum, result.total);
             let known = sum - result.upkeep.refills;
             assert_eq!(row[column("known")].parse::<u64>().unwrap(), known);
-            assert!(row[column("known_share")].parse::<f64>().unwrap() < row[column("share")].parse().unwrap());
+            assert!(
+                row[column("known_share")].parse::<f64>().unwrap()
+                    < row[column("share")].parse().unwrap()
+            );
         }
         let lines = |text: &str| text.lines().count() - 1;
         assert_eq!(lines(&rows), document.results.len());

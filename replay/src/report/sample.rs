@@ -79,7 +79,7 @@ pub(crate) fn idle() -> Document {
     document.question = question("sleep", "sleep.trace");
     for result in &mut document.results {
         (result.total, result.upkeep) = (0, Upkeep::default());
-        result.operations = Operations { switches: 12, ..Operations::default() };
+        result.operations = Operations::default();
         result.blame.clear();
         result.latencies.clear();
     }
