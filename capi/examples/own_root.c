@@ -57,7 +57,7 @@ static void check(int result) {
         panic(lookaside_strerror(result));
 }
 
-/* On each hart, interrupts off, with the kernel's root loaded and an empty TLB; on the boot hart before the others. */
+/* On each hart, interrupts off, with the kernel's root loaded; on the boot hart before the others. */
 void tlb_init_cpu(bool is_boot_cpu) {
     const struct lookaside_features features = { .mode = 8, .asid_bits = lookaside_riscv_asid_bits() };
     if (is_boot_cpu) {
@@ -97,8 +97,13 @@ void tlb_mapped(struct process *p, uint64_t va, uint64_t bytes) {
 
 /* Unmaps and frees pages. Nobody else changes or reads the tables: the process has one thread, which is here. */
 void tlb_unmap(struct process *p, uint64_t va, uint64_t bytes) {
-    for (uint64_t at = va; at < va + bytes; at += PAGE)
-        *walk(p->root, at) &= ~(uint64_t)VALID;
+    for (uint64_t at = va; at < va + bytes; at += PAGE) {
+        uint64_t *entry = walk(p->root, at);
+        if (entry == NULL || *entry == 0)
+            continue; /* Never touched, where the heap is filled at page faults. */
+        /* In one step, so that a flag which hardware sets meanwhile (Svadu) is not lost. */
+        __atomic_fetch_and(entry, ~(uint64_t)VALID, __ATOMIC_ACQ_REL);
+    }
     if (p->runs) {
         push_off();
         check(lookaside_flush_range(&p->space, va, bytes, 12, LOOKASIDE_PAGES, NULL));
@@ -106,6 +111,8 @@ void tlb_unmap(struct process *p, uint64_t va, uint64_t bytes) {
     }
     for (uint64_t at = va; at < va + bytes; at += PAGE) {
         uint64_t *entry = walk(p->root, at);
+        if (entry == NULL || *entry == 0)
+            continue;
         free_frame(*entry >> 10 << 12);
         *entry = 0;
     }
@@ -125,6 +132,7 @@ void tlb_user(struct process *p, struct lookaside_roots *roots) {
     check(lookaside_switch(&p->space, lookaside_platform_cpu()));
     const int fences = lookaside_user_roots(&p->space, roots);
     check(fences);
+    /* A kernel that is for harts without ASIDs, too, has `sfence.vma` after both writes always, and not these two lines. */
     if (fences != 0)
         panic("no ASIDs: the trampoline does not fence");
 }

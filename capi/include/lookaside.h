@@ -9,13 +9,17 @@
  * Interrupts and locks. "IRQs off" means off on this CPU from before the call until after it, so that the thread stays
  * where it is; the functions ask lookaside_platform_irqs_are_off and refuse otherwise. They need not ask where a register
  * says so: PSTATE with both I and F (AArch64), sstatus without SIE, RFLAGS without IF. No function sleeps or allocates.
- * Those marked "waits" spin until other CPUs have answered, and answer other CPUs meanwhile: do not hold a lock for
+ * Handlers of FIQ, SError, machine checks and other exceptions that "IRQs off" does not stop follow the rule for NMI: they
+ * call lookaside_nmi_uaccess_okay and nothing else.
+ *
+ * Functions marked "waits" spin until other CPUs have answered, and answer other CPUs meanwhile: do not hold a lock for
  * which another CPU spins with IRQs off, unless that loop calls lookaside_handle_ipi. Unmarked functions wait for no
  * other CPU but for short internal locks.
  *
  * Memory. A struct of this header is opaque, and belongs to the caller, who keeps it where it is for as long as it is
  * in use. A copy of one that is in use (a memcpy of an mm at fork) is refused, and may be initialised anew. It has the
- * alignment of its type: it is no member of a packed struct.
+ * alignment of its type: it is no member of a packed struct. Other CPUs learn of it through a lock, or a release store after
+ * the function that initialises it has returned: the library publishes it by neither.
  */
 #ifndef LOOKASIDE_H
 #define LOOKASIDE_H
@@ -99,8 +103,9 @@ LOOKASIDE_STATIC_ASSERT(sizeof(struct lookaside_batch) == 8 * LOOKASIDE_BATCH_WO
 
 /* -- What the kernel provides: symbols that the linker finds ----------------------------------------------------- */
 
-/* The library calls these in the middle of switches and flushes. None of them calls the library, but _stuck, which may call
- * lookaside_handle_ipi; so none takes a lock whose loop calls that. _cpu takes no lock at all. */
+/* The library calls these in the middle of switches and flushes. None of them calls the library, and none takes a lock whose
+ * loop calls lookaside_handle_ipi; except _stuck, which may do both while IRQs are off. _cpu takes no lock at all. In
+ * lookaside_wait with IRQs on, _relax and _stuck are called with IRQs on, and the thread may be preempted and moved. */
 
 /* The number of the CPU that executes the call, below the number of CPUs given to lookaside_init. IRQs are off. Also
  * called in NMI handlers, by lookaside_nmi_uaccess_okay. (Linux: smp_processor_id; FreeBSD: curcpu.) */
@@ -122,7 +127,8 @@ void lookaside_platform_send_ipi(uint32_t first, uint64_t mask);
 void lookaside_platform_relax(void);
 
 /* A CPU waits for another one to answer, and has called _relax `rounds` times: called at growing intervals. Print a
- * warning, or panic; if it returns, the wait goes on. */
+ * warning, or panic; if it returns, the wait goes on. `waiting` is the CPU that began the flush; in lookaside_wait the thread
+ * that waits may be on another one. */
 void lookaside_platform_stuck(uint32_t waiting, uint32_t target, uint64_t rounds);
 
 /* The library has found that it cannot go on: a broken promise of the caller's. `message` ends with a zero byte. Does
@@ -181,7 +187,7 @@ enum lookaside_kind {
     LOOKASIDE_TABLES = 2 /* as MIXED, and page tables below which they were are unlinked, to be freed or used elsewhere */
 };
 
-/* `bytes` of a range that is all addresses; start and shift are then not looked at. */
+/* `bytes` of a flush that is of all addresses; start and shift are then not looked at. lookaside_map refuses it. */
 #define LOOKASIDE_EVERYTHING UINT64_MAX
 
 /* -- Boot, CPUs up and down -------------------------------------------------------------------------------------- */
@@ -199,7 +205,8 @@ struct lookaside_features {
     uint64_t microcode; /* its revision: on Intel bits 63:32 of IA32_BIOS_SIGN_ID, after a write of 0 to it and CPUID,
                          * on AMD all of the register; 0: not known */
 #else
-    uint32_t mode;       /* satp.MODE: 8, 9 or 10 for Sv39, Sv48, Sv57: the widest that the hart has */
+    uint32_t mode;       /* satp.MODE: 8, 9 or 10 for Sv39, Sv48, Sv57. To lookaside_init the mode of the kernel's page
+                          * tables, which every satp gets; to lookaside_online that mode, or a wider one that the hart has */
     uint32_t asid_bits;  /* found by writing satp.ASID; 0 to 16. lookaside_riscv.h has a function for it */
     uint32_t extensions; /* LOOKASIDE_SVINVAL and so on */
     uint32_t reserved;   /* 0 */
@@ -227,23 +234,29 @@ struct lookaside_features {
 #define LOOKASIDE_USER_TABLES 0x20000u /* KPTI: user mode has tables of its own (user_root of lookaside_space_init) */
 #define LOOKASIDE_FLUSH_AT_EXIT 0x40000u /* with that: flush the user's PCID at the exit to user mode */
 #define LOOKASIDE_FIVE_LEVELS 0x80000u
-#define LOOKASIDE_NO_INVLPGB 0x200000u /* your walkers in software rely on IPIs: they have interrupts off, and no RCU frees tables */
+#define LOOKASIDE_NO_INVLPGB 0x200000u /* flush by IPIs only: for code that walks user tables without the lock, with IRQs off,
+                                        * where tables are freed after the flush and not after a grace period (RCU) */
 #define LOOKASIDE_GLOBAL_KERNEL 0x100000u /* every kernel entry has the G bit, and CR4.PGE is set on every CPU */
 
-/* How the machine is run. Zero what you do not need. */
+/* How the machine is run. Zero what you do not need. How a flush is done (by page or by tag, by broadcast or by IPIs) is
+ * decided by costs that are typical of the architecture; C cannot give those of a machine, but LOOKASIDE_BROADCASTS. */
 struct lookaside_boot {
     uint32_t cpus;  /* CPUs that may ever come online: they have the numbers 0 to cpus - 1 */
-    uint32_t tags;  /* use no more than so many ASIDs, for tests, which makes rollovers frequent; 0: all. Where there are
-                     * none, or too few for the CPUs (AArch64: LOOKASIDE_ETAGS), and on x86-64, each CPU numbers the spaces
-                     * that it ran last */
-    uint32_t pins;  /* how many may be pinned at one time; with this or tags, ASIDs are the same on all CPUs */
+    uint32_t tags;  /* most ASIDs to use (for tests: few make rollovers frequent); 0: all. AArch64: a space has the same ASID
+                     * on all CPUs, and fewer ASIDs than cpus + 3 + pins are refused (LOOKASIDE_ETAGS). RISC-V: likewise, but
+                     * with ASIDs of each CPU's own where there are too few. x86-64: PCIDs of each CPU's own, unless there is
+                     * INVLPGB and no LOOKASIDE_FLUSH_AT_EXIT. With tags or pins not 0 they are the same on all CPUs, and too
+                     * few are refused everywhere */
+    uint32_t pins;  /* how many ASIDs may be pinned at one time */
     uint32_t flags;
-    struct lookaside_features features; /* of the boot CPU. RISC-V: the narrowest that any hart has */
+    struct lookaside_features features; /* of the boot CPU. RISC-V: of asid_bits and extensions the least that any hart has */
     uint64_t reserved_root; /* physical address of a table that maps the kernel as every root does, if roots map it at
                              * all, and nothing for user mode. Linux: reserved_pg_dir (arm64), swapper_pg_dir (riscv),
                              * init_mm's (x86) */
 #if LOOKASIDE_ARCH == LOOKASIDE_ARCH_AARCH64
-    uint64_t tcr;              /* TCR_EL1 as read back, the same on all CPUs */
+    uint64_t tcr;              /* TCR_EL1 as read back, the same on all CPUs: lookaside_online refuses another A1 or AS
+                                * (LOOKASIDE_EFEATURE), and nothing compares the rest. Set AS (bit 36) first where
+                                * ID_AA64MMFR0_EL1.ASIDBits is 2. The kernel runs at EL1 */
     uint64_t kernel_root;      /* with LOOKASIDE_ASID_IN_TTBR1: the table in TTBR1_EL1 ... */
     uint64_t user_kernel_root; /* ... and in user mode; 0: the same */
 #endif
@@ -255,8 +268,10 @@ LOOKASIDE_MUST_CHECK static inline int lookaside_init(const struct lookaside_boo
 
 /* This CPU comes up: after its translation registers are set up and its interrupt controller accepts the IPI (an IPI that
  * is dropped hangs its sender), before it runs a space. On x86-64 it sets or clears CR4.PCIDE. IRQs off, until it is online;
- * no locks. If it is refused, stop the CPU. `features`: of this CPU, each reads its own. A CPU that came up holds nothing
- * in its TLB.
+ * no locks. If it is refused, stop the CPU. `features`: of this CPU, each reads its own.
+ *
+ * It loads the reserved root, and removes what the TLB of this CPU holds. So code, stack and per-CPU data of the caller are
+ * mapped by that root (AArch64: by TTBR1_EL1), and no identity map is in use any more.
  *
  * Returns 1 if the page-table code must work around an erratum of this CPU, or of one that came online before (Cortex-A715,
  * 2645198): an entry that is not to be executed any more is first cleared and flushed. (Linux: ARM64_WORKAROUND_2645198.)
@@ -275,15 +290,17 @@ LOOKASIDE_MUST_CHECK int lookaside_stopped(uint32_t cpu);
 /* -- Address spaces ---------------------------------------------------------------------------------------------- */
 
 /* A new space with this root table (physical address). `user_root`: that of user mode, with LOOKASIDE_USER_TABLES,
- * where 0 and `root` are refused (LOOKASIDE_EBADROOT); otherwise 0. Overwrites `space`, which may be uninitialised memory, or the copy that fork has made. The space has no
- * tag yet. IRQs: any. If one is initialised anew that was in use and not released, nobody notices: its tag stays used up,
- * and CPUs stay in its tables. Until the space is released the table stays a page table, and it maps no page of user mode as
+ * where 0 and `root` are refused (LOOKASIDE_EBADROOT); otherwise 0. Overwrites `space`, which may be uninitialised memory,
+ * or the copy that fork has made. The space has no tag yet. Other CPUs learn of it through a lock, or a release store after
+ * this returns. IRQs: any. If one is initialised anew that was in use and not released, nobody notices: its tag stays used
+ * up, and CPUs stay in its tables. Until the space is released the table stays a page table, and it maps no page of user mode as
  * global. (Linux: init_new_context. FreeBSD: pmap_pinit.) */
 LOOKASIDE_MUST_CHECK int lookaside_space_init(struct lookaside_space *space, uint64_t root, uint64_t user_root);
 
 /* The end of a space that no thread runs any more and no other function uses. Makes every CPU leave it that still has
  * its root loaded (lazy ones), and frees its tag. Afterwards no CPU walks its tables or holds an entry that can be used:
- * free tables and frames without a flush. IRQs off; waits. (Linux: destroy_context. FreeBSD: pmap_release.) */
+ * free tables and frames without a flush. The calling CPU may run it, as at exec: then it parks, and touches no user address
+ * until the next lookaside_switch. IRQs off; waits. (Linux: destroy_context. FreeBSD: pmap_release.) */
 LOOKASIDE_MUST_CHECK int lookaside_space_release(struct lookaside_space *space);
 
 /* -- The scheduler ----------------------------------------------------------------------------------------------- */
@@ -295,7 +312,7 @@ enum lookaside_switched {
     LOOKASIDE_KEPT = 2,       /* the root was loaded; the CPU has kept the space's entries */
     LOOKASIDE_FLUSHED = 3,    /* the root was loaded, and a missed flush was made up for */
     LOOKASIDE_FRESH = 4,      /* the root was loaded under a tag that is new to this CPU */
-    LOOKASIDE_ROLLED_OVER = 5 /* the same, after a rollover of all tags */
+    LOOKASIDE_ROLLED_OVER = 5 /* the same, after a rollover: the tags had run out, and are given anew */
 };
 #define LOOKASIDE_ROOT_CHANGED(switched) ((int)(switched) >= (int)LOOKASIDE_KEPT)
 
@@ -347,9 +364,13 @@ LOOKASIDE_MUST_CHECK int lookaside_user_roots(struct lookaside_space *space, str
  *
  * To flush after the change is sound under ONE CONDITION, which the library cannot see: whoever finds an entry absent
  * and acts on that (frees its table, maps another page, lets munmap return) knows that the flush of the CPU that cleared
- * it is over. Hold a lock from the change to the return of this function (FreeBSD: the pmap lock), or count flushes
- * before the change and flush the range once more if another one is under way (Linux: inc_tlb_flush_pending,
- * mm_tlb_flush_nested, which mmu_gather does).
+ * it is over. Hold a lock from before the change until the flush is complete (FreeBSD: the pmap lock): until this function
+ * has returned 0 or, if it has returned 1, until lookaside_wait has returned 0. Or count flushes before the change, and flush
+ * the range once more if another one is under way (Linux: inc_tlb_flush_pending, mm_tlb_flush_nested, which mmu_gather does).
+ *
+ * A complete flush does not show that a walk of the tables in software has ended which takes no lock but has interrupts off
+ * (Linux: get_user_pages_fast): a flush may send no IPI. For such walks free tables after a grace period (RCU), or on x86-64
+ * see LOOKASIDE_NO_INVLPGB.
  *
  * With `wait` NULL the function waits: IRQs off. With a `wait` it may return 1: other CPUs have not answered yet, and
  * what follows holds when lookaside_wait(wait) has returned 0. If it returns 0, the flush is complete and `wait` is not
@@ -359,10 +380,9 @@ LOOKASIDE_MUST_CHECK int lookaside_user_roots(struct lookaside_space *space, str
 LOOKASIDE_MUST_CHECK int lookaside_flush_range(struct lookaside_space *space, uint64_t start, uint64_t bytes,
                                                unsigned shift, enum lookaside_kind kind, struct lookaside_wait *wait);
 
-/* As lookaside_flush_range of the page of 4 KiB that `address` is in, with no `wait`: what most flushes are of, by the
- * shortest way. Whoever has a constant 1 << 12 for the range need not call it: lookaside_flush_range comes here, after
- * a dozen instructions and a call of lookaside_platform_cpu. `cpu`: as for lookaside_switch. IRQs off; waits. (Linux:
- * flush_tlb_page. FreeBSD: pmap_invalidate_page.) */
+/* The same as lookaside_flush_range for the page of 4 KiB that `address` is in, with no `wait`: a dozen instructions and a
+ * call of lookaside_platform_cpu shorter. `cpu`: as for lookaside_switch. IRQs off; waits. (Linux: flush_tlb_page. FreeBSD:
+ * pmap_invalidate_page.) */
 LOOKASIDE_MUST_CHECK int lookaside_flush_page(struct lookaside_space *space, uint64_t address,
                                               enum lookaside_kind kind, uint32_t cpu);
 
@@ -392,7 +412,9 @@ enum lookaside_event {
     LOOKASIDE_FAULTED = 1 /* this CPU has faulted at a page whose entry, read now, allows the access */
 };
 
-/* Entries allow more than before, which nobody else must be told of. LOOKASIDE_MAPPED after the store: this CPU can use
+/* Entries allow more than before, which nobody else must be told of. Store an entry that makes a table or a page reachable by
+ * atomic_store_explicit(..., memory_order_release) or after smp_wmb(), under a lock, too: page walks take no lock, and must
+ * not find the entry before what it leads to. LOOKASIDE_MAPPED after the store: this CPU can use
  * them (RISC-V may remember that there was nothing). LOOKASIDE_FAULTED in the handler of page faults: the fault was
  * spurious, and after this call the access succeeds. `space` NULL: kernel addresses, for LOOKASIDE_MAPPED only; this
  * CPU, and each that learns of them from it, can use them when it returns; waits on RISC-V. On AArch64 without

@@ -10,7 +10,22 @@
 
 /* The handler in machine mode begins with it, when a1 and a2 are saved, and `mie.MSIE` is set on each hart: an IPI becomes
  * an SSIP, and goes on at the label `end`; another trap goes on behind the macro. `base`: the physical address of the MSIP
- * registers, 0x2000000 on QEMU's virt. The fence orders a store to a device before the supervisor's loads of requests. */
+ * registers, 0x2000000 on QEMU's virt. The fence orders a store to a device before the supervisor's loads of requests.
+ *
+ * The whole handler of a kernel that has no other trap in machine mode (its timer is Sstc's). mtvec is its address, and
+ * mscratch that of two doublewords of the hart, which S-mode does not write:
+ *
+ *             .balign 4
+ *   machine:  csrrw a0, mscratch, a0
+ *             sd a1, 0(a0)
+ *             sd a2, 8(a0)
+ *             lookaside_forward_msip 0x2000000, 1f
+ *             j .                                     # nothing else may come here
+ *   1:        ld a1, 0(a0)
+ *             ld a2, 8(a0)
+ *             csrrw a0, mscratch, a0
+ *             mret
+ */
 .macro lookaside_forward_msip base, end
     csrr a1, mcause
     li a2, 0x8000000000000003

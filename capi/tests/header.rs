@@ -229,11 +229,16 @@ fn the_header_for_risc_v_compiles_for_it_in_c_and_assembly() {
     let c = "#include <lookaside_riscv.h>\n\
              uint32_t bits(void) { return lookaside_riscv_asid_bits(); }\n\
              void send(uint64_t mask) { lookaside_riscv_send_msip(0x2000000, 0, mask); }\n";
-    let assembly = "#include <lookaside_riscv.h>\n\
-                    lookaside_forward_msip 0x2000000, 1f\nnop\n1: mret\n";
+    // The handler that the header shows, out of its comment.
+    const RISCV_HEADER: &str = include_str!("../include/lookaside_riscv.h");
+    let (_, handler) = RISCV_HEADER.split_once(" *             .balign 4\n").expect("a handler");
+    let (handler, _) = handler.split_once(" */").expect("its end");
+    let handler = handler.replace(" *  ", "    ");
+    let assembly = format!("#include <lookaside_riscv.h>\n.balign 4\n{handler}");
+    assert!(assembly.contains("lookaside_forward_msip") && assembly.contains("mret"), "{assembly}");
     let folder = folder("riscv");
     let example = include_str!("../examples/own_root.c");
-    for (name, source) in [("in_c.c", c), ("in_assembly.S", assembly), ("own_root.c", example)] {
+    for (name, source) in [("in_c.c", c), ("in_assembly.S", &assembly), ("own_root.c", example)] {
         let file = folder.join(name);
         fs::write(&file, source).unwrap();
         let output = Command::new(&program)
@@ -247,6 +252,27 @@ fn the_header_for_risc_v_compiles_for_it_in_c_and_assembly() {
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{name}: {complaint}");
     }
+}
+
+#[test]
+fn the_example_unmaps_a_heap_of_which_not_all_is_mapped() {
+    let program = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    if Command::new(&program).arg("--version").output().is_err() {
+        println!("skipped: no compiler of C11 ({program})");
+        return;
+    }
+    let heap = folder("heap").join("heap");
+    let output = Command::new(&program)
+        .args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-DLOOKASIDE_HOST"])
+        .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include"))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/own_root_heap.c"))
+        .arg("-o")
+        .arg(&heap)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(&heap).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }
 
 /// The functions that the header declares, without those that the kernel provides.

@@ -1,5 +1,5 @@
-//! What the README, `docs/costs.md` and `docs/advise.md` show of `lookaside reproduce`, `run`, `replay` and `advise` is
-//! what they print.
+//! What the README, `docs/costs.md` and `docs/advise.md` show of `lookaside reproduce`, `run`, `explore`, `replay` and
+//! `advise` is what they print.
 
 use std::process::Command;
 
@@ -54,6 +54,16 @@ fn the_costs_say_what_a_storm_gives() {
         let factor = ratio.strip_suffix('x').unwrap();
         assert!(COSTS.contains(&format!("{factor} times")), "{command:?} prints {ratio}");
     }
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "assertions of the library take steps, too")]
+fn the_readme_shows_what_the_tour_comes_to() {
+    let printed = printed(&["explore", "tour"]);
+    // Not what time it took.
+    let clean = printed.lines().find(|line| line.starts_with("clean: ")).expect("a result");
+    let (counted, _) = clean.split_once(" states, ").expect("it counts states");
+    assert!(README.contains(&format!("\n{counted} states, ")), "{clean}");
 }
 
 #[test]

@@ -41,6 +41,39 @@ fn the_explorer_is_called_as_it_can_be() {
     assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
 }
 
+/// The lines of a step that find from where the command line is installed.
+fn script() -> String {
+    let template = template();
+    let (_, after) = template.split_once("--locked | python3 -c '\n").expect("a script");
+    let (script, _) = after.split_once("')\n").expect("its end");
+    script.lines().map(|line| line.trim_start().to_owned() + "\n").collect()
+}
+
+#[test]
+fn the_explorer_is_that_of_the_library_in_the_lock_file() {
+    if Command::new("python3").arg("-V").output().is_err() {
+        return;
+    }
+    for (source, from) in [
+        (
+            "git+https://example.org/lookaside?rev=0123abc#0123abcdef",
+            "--git https://example.org/lookaside --rev 0123abcdef\n",
+        ),
+        (
+            "git+https://example.org/lookaside#0123abcdef",
+            "--git https://example.org/lookaside --rev 0123abcdef\n",
+        ),
+        ("registry+https://example.org/index", "--version =0.1.2\n"),
+    ] {
+        let metadata = format!(
+            r#"{{"packages": [{{"name": "k", "version": "1.0.0", "source": null}}, {{"name": "lookaside", "version": "0.1.2", "source": "{source}"}}]}}"#
+        );
+        let line = format!("python3 -c '{}' <<< '{metadata}'", script());
+        let output = shell(&line, "");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), from, "{output:?}");
+    }
+}
+
 #[test]
 fn the_sanitizer_is_called_as_it_can_be() {
     let line = run(&template(), "release/lookaside-hunt ");
@@ -65,7 +98,7 @@ fn what_is_built_and_called_is_there() {
     let (_, program) = hunt.split_once("[[bin]]").expect("it has a program");
     assert!(program.contains("\nname = \"lookaside-hunt\"\n"), "{program}");
     assert!(read("watch-qemu/Cargo.toml").contains("name = \"lookaside-watch-qemu\""));
-    assert!(template.contains("cargo install --locked lookaside-cli "));
+    assert!(template.contains("cargo install --locked lookaside-cli $from"));
     assert!(read("lab/Cargo.toml").contains("name = \"lookaside-cli\""));
     for (function, file) in [("check", "platform"), ("check_translations", "translations")] {
         assert!(template.contains(&format!("{function}`")), "{function}");

@@ -24,7 +24,7 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A flush is complete.
+    /// A flush is complete; or it was begun ([`crate::Tlb::begin_flush`]), and the rounds of its wait are not known.
     Flushed {
         /// How it was done.
         outcome: Outcome,

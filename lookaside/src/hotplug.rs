@@ -12,6 +12,9 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// Brings up the CPU that executes the call: checks that it fits the machine, notes its errata, parks it,
     /// and empties its TLB of whatever it held before.
     ///
+    /// To park is to load the reserved root. So code, stack and per-CPU data of the caller are mapped by that root, or on Arm64
+    /// by `TTBR1_EL1`, and no identity map is in use any more.
+    ///
     /// From here on other CPUs send it IPIs and wait for it: its interrupt controller accepts them, and keeps them pending
     /// while interrupts are off.
     ///
@@ -119,9 +122,11 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     pub fn offline(self) {
         let _ = self.park();
         self.handle_ipi();
-        // With power on it keeps what it has cached of walks, while other CPUs free those tables: those whose request it
-        // has acknowledged above, by going down, and later.
+        // Going down acknowledges every request that comes from here on: nothing that a space has walked may be left by then,
+        // as its tables are freed. Parked, the CPU walks nothing of a space any more.
+        self.mmu().flush(self.errata(), Invalidation::All, Scope::Local);
         self.tlb.go_down(self.id());
+        // With power on it has walked tables of the kernel meanwhile, which other CPUs may free.
         self.mmu().flush(self.errata(), Invalidation::All, Scope::Local);
     }
 }

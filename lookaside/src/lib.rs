@@ -49,6 +49,7 @@
 //! #     fn ic_iallu(&self) {}
 //! # }
 //! # fn cpu_number() -> u32 { 0 }
+//! # fn read_tcr_el1() -> u64 { registers::tcr(16, &Features::decode(id_registers())) }
 //! # fn send_sgi(_: CpuId) {}
 //! # fn id_registers() -> IdRegisters {
 //! #     IdRegisters { mmfr0: 5 | 2 << 4, ..IdRegisters::default() }
@@ -91,7 +92,8 @@
 //! let features = Features::decode(id_registers());
 //! let config = Config {
 //!     features,
-//!     tcr: registers::tcr(16, &features), // T0SZ 16, 4 KiB pages; AS and IPS are filled in
+//!     // Boot code has written `registers::tcr(16, &features)`: T0SZ 16, 4 KiB pages; AS and IPS are filled in.
+//!     tcr: read_tcr_el1(),
 //!     park: Park::ReservedRoot(0x4000_1000),
 //!     sharing: Sharing::Private,
 //!     pairing: Pairing::Single,
@@ -150,7 +152,7 @@
 //! ```
 //!
 //! `cargo lab explore tour` runs this kernel's switches, on two CPUs, through every interleaving that
-//! a hostile machine can produce.
+//! an adversarial machine can produce.
 //!
 //! # Where to read on
 //!

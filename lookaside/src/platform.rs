@@ -27,11 +27,17 @@ pub use crate::{
 ///   the same time, and does not change while the caller keeps interrupts off.
 /// * A value of [`Self::IrqsOff`] exists only while interrupts are off on the CPU that holds it. It does not
 ///   leave that CPU, so it is neither `Send` nor `Sync` where a thread can move.
-/// * Each CPU succeeds in [`crate::Tlb::online`] of a [`crate::Tlb`] when it comes up, before it calls anything else of
-///   that one, and what it says of its features is true. If that fails, the CPU calls nothing else and runs no space. The same holds
-///   after [`crate::CurrentCpu::offline`]; in between the CPU touches no kernel address that may be unmapped.
+/// * Each CPU succeeds in [`crate::Tlb::online`] of a [`crate::Tlb`] when it comes up, before it makes a
+///   [`crate::CurrentCpu`] of that one or begins a flush, and what it says of its features is true. Before that it may call
+///   [`crate::StaticTlb::handle_ipi`], [`crate::Tlb::space`], [`crate::Tlb::is_online`] and [`crate::Tlb::halted`]. If `online`
+///   fails, the CPU calls nothing else and runs no space. The same holds after [`crate::CurrentCpu::offline`]; in between the
+///   CPU touches no kernel address that may be unmapped.
 /// * No method of this trait, nor of its [`Mmu`], calls this library: they run in the middle of switches and flushes. Only
 ///   [`Self::stuck`] may call [`crate::CurrentCpu::handle_ipi`].
+/// * From [`crate::CurrentCpu::lazy`] or [`crate::CurrentCpu::park`] to its next [`crate::CurrentCpu::switch`] the CPU runs no user
+///   code and touches no user address: flushes of pages leave it out. Handlers of NMIs touch one only where
+///   [`crate::Tlb::nmi_uaccess_okay`] says that they may.
+/// * [`Self::has_stopped`] is true only of a CPU that has.
 /// * [`Self::Word`] behaves as [`core::sync::atomic::AtomicU64`] does.
 /// * [`Self::mmu`] acts on the CPU that executes the call, and orders page walks as the
 ///   documentation of [`Mmu`] says.
@@ -50,16 +56,15 @@ pub use crate::{
 ///   [`crate::CurrentCpu::handle_ipi`] and [`crate::Tlb::nmi_uaccess_okay`], and what the kernel executes and touches
 ///   meanwhile is mapped. Nothing under that root is revoked, and none of its tables is freed, before it is left.
 /// * [`crate::CurrentCpu::unpin`] is called only when no device uses the tag that the pin gave to it.
-/// * Where the kernel has another root or tag than user mode, its trampoline loads the value of
-///   [`crate::CurrentCpu::user_root`] before interrupts come on again, and before anything else of the
-///   library is called on this CPU; at a trap from user mode it loads the value of
-///   [`crate::CurrentCpu::kernel_root`] from the same exit before either. It executes the fences that those
-///   functions name. Nothing else loads a root of user mode. Neither root maps anything as global but what
-///   both map alike.
+/// * Where the kernel has another root or tag than user mode: before each exit to user mode, with interrupts off, it calls
+///   [`crate::CurrentCpu::kernel_root`], then [`crate::CurrentCpu::user_root`], then nothing else of the library. Its
+///   trampoline writes the second value at that exit, and the first at the next trap before interrupts come on or the
+///   library is called. It executes the fences that those functions name. Nothing else loads a root of user mode. Neither
+///   root maps anything as global but what both map alike.
 /// * When [`Self::send_ipi`] is called, every store that the caller made before is visible to the
-///   handlers that it causes to run. On x86 with an x2APIC this takes a fence before the write of
-///   the command register; on Arm a `DSB ISHST` before the write of `ICC_SGI1R_EL1`; an SBI call
-///   must be preceded by `fence w, o`.
+///   handlers that it causes to run. On x86 with an x2APIC this takes `MFENCE; LFENCE` before the `WRMSR` of
+///   the command register, which is not serialising (a `SeqCst` fence alone gives no `LFENCE`); on Arm a `DSB ISHST`
+///   before the write of `ICC_SGI1R_EL1`; an SBI call must be preceded by `fence w, o`.
 pub unsafe trait Platform {
     /// A 64-bit word in memory that all CPUs share.
     type Word: Word;
@@ -147,7 +152,8 @@ pub unsafe trait Platform {
 
     /// Called at growing intervals by a CPU that waits for another one to acknowledge a flush. The place to print
     /// a warning, to dump the state of the target, or to panic. If it returns, the wait goes on. It is not called in
-    /// waits for the library's own locks.
+    /// waits for the library's own locks. In [`crate::flush::PendingFlush::wait`] it is called with interrupts on, and
+    /// preemptible; it calls [`crate::CurrentCpu::handle_ipi`] only while they are off.
     fn stuck(&self, wait: &Stuck) {
         let _ = wait;
     }
@@ -163,7 +169,7 @@ pub unsafe trait Platform {
 /// A wait for the acknowledgement of another CPU that takes too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// The CPU that waits.
+    /// The CPU that waits. In [`crate::flush::PendingFlush::wait`] the one that began the flush: the thread may have moved.
     pub waiting: CpuId,
     /// The CPU that has not acknowledged.
     pub target: CpuId,
@@ -172,6 +178,6 @@ pub struct Stuck {
     pub posted: u64,
     /// See `posted`.
     pub acknowledged: u64,
-    /// How often [`Platform::relax`] was called in this wait.
+    /// How often [`Platform::relax`] was called in the wait for this target.
     pub rounds: u64,
 }

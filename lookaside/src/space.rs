@@ -155,7 +155,7 @@ impl<P: Platform> AddressSpace<P> {
         &self.cookie
     }
 
-    /// The CPUs that may hold translations of this space.
+    /// The CPUs that may use translations of this space. Any other one that holds some flushes them when it switches to the space.
     #[must_use]
     #[inline]
     pub fn residents(&self) -> Residents<'_, P::Word> {
@@ -163,7 +163,7 @@ impl<P: Platform> AddressSpace<P> {
     }
 
     /// How often translations of this space were revoked, where the allocator gives each CPU tags of its own
-    /// ([`crate::PerCpuAsids`]); elsewhere nothing needs to know, and it stays 0.
+    /// ([`crate::PerCpuAsids`]); elsewhere nothing reads it, and only a gather that is dropped unflushed raises it.
     #[must_use]
     #[doc(alias = "tlb_gen")]
     pub fn generation(&self) -> u64 {

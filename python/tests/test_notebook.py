@@ -1,5 +1,6 @@
 """The notebook runs from its first cell to its last, and the package is typed."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,14 @@ def test_the_notebook_runs(repository: Path) -> None:
     NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": path.parent}}).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("text/html" in output.get("data", {}) for output in outputs)
+
+
+def test_nothing_says_to_install_what_has_the_same_name_on_pypi(repository: Path) -> None:
+    by_name = re.compile(r"pip install [\"']?lookaside(?!-\*)")
+    told = [repository / "README.md", *(repository / "docs").rglob("*.md")]
+    for pattern in ("*.md", "notebooks/*.ipynb", "package/**/*.py"):
+        told += (repository / "python").glob(pattern)
+    assert [str(file) for file in told if by_name.search(file.read_text())] == []
 
 
 def test_the_package_is_type_checked(repository: Path, tmp_path: Path) -> None:

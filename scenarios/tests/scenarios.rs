@@ -160,7 +160,12 @@ fn flag_02_initiators_do_not_wait_for_each_other() {
 #[test]
 fn flag_02_one_catch_up_serves_all_pending_requests() {
     sound(&["merged-recent", "merged-riscv", "crossfire-recent", "called-left-riscv"]);
-    sound(&["called-left-recent", "called-down-recent", "called-gone-recent"]);
+    sound(&[
+        "called-left-recent",
+        "called-down-recent",
+        "called-gone-recent",
+        "called-gone-arm-recent",
+    ]);
     sound(&["merged-late-recent", "called-late-recent", "called-next-no-pcid"]);
 }
 

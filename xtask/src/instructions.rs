@@ -142,7 +142,7 @@ pub(crate) fn is_comparable() -> Result<bool> {
 /// What the README shows: for each row the paths of Arm64, RISC-V and x86-64.
 const SHOWN: [(&str, [&[&str]; 3]); 8] = [
     (
-        "switch to a space that has a tag; on x86-64 with tags of each CPU's own, and with the same on all",
+        "switch to a space with a valid tag (x86-64: per-CPU PCIDs, global PCIDs)",
         [&["arm64/switch"], &["riscv/switch"], &["x86-recent/switch", "x86-epochs/switch"]],
     ),
     (
@@ -150,7 +150,7 @@ const SHOWN: [(&str, [&[&str]; 3]); 8] = [
         [&["arm64/stay"], &["riscv/stay"], &["x86-recent/stay", "x86-epochs/stay"]],
     ),
     (
-        "unmap a page that no other CPU knows: gather, flush, frames back, with the instructions' operands",
+        "unmap one page of a space that no other CPU has run: gather, flush, frames back, with the instructions' operands",
         [&["arm64/unmap"], &["riscv/unmap"], &["x86-recent/unmap"]],
     ),
     ("the same with room for 4096 CPUs", [&[], &[], &["x86-recent/unmap-4096"]]),

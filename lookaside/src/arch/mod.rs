@@ -155,6 +155,9 @@ pub struct Properties {
     pub sharing: Sharing,
     /// Whether a flush may have [`Scope::Broadcast`].
     pub broadcasts: bool,
+    /// Whether a broadcast returns only when all CPUs have acted, so that [`Mmu::begin_broadcast`] leaves nothing to wait for
+    /// (SBI, "Remote Fence Extension"). A batch then tells CPUs by IPIs, however many they are.
+    pub broadcasts_wait: bool,
     /// Whether freeing a page table obliges CPUs to act that hold entries of the space but whose root register
     /// does not name it.
     ///
@@ -211,6 +214,7 @@ impl Properties {
             page_shift: 12,
             sharing: Sharing::Private,
             broadcasts: false,
+            broadcasts_wait: false,
             walks_outlive_tags: false,
             breaks_before_making: false,
             faults_forget: false,

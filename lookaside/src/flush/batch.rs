@@ -198,14 +198,14 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             if me < 64 && group.mask & 1 << me != 0 {
                 group.mask &= !(1 << me);
                 T::flush_all_spaces(&self.for_allocator());
-                outcome = Outcome::Local;
+                outcome = outcome.max(Outcome::Local);
             }
             if group.mask != 0 {
                 if shootdown.targets() == 0 {
                     shootdown.describe(self, &request);
                 }
                 shootdown.send_to(self, group);
-                outcome = Outcome::Ipis;
+                outcome = outcome.max(Outcome::Ipis);
             }
         }
         let (targets, rounds) = shootdown.wait(self);
@@ -219,7 +219,7 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     fn begin(&self, batch: &mut Deferred<'_, P>) -> bool {
         let runs_here = self.runs_here();
         let mut later = false;
-        let told = self.max_ipi_targets(runs_here).is_some_and(|most| {
+        let told = self.max_targets_of_batch(runs_here).is_some_and(|most| {
             let told = self.for_each_running(runs_here, most, |running| {
                 for cpu in running.iter() {
                     batch.targets.insert(cpu, Ordering::Relaxed); // Relaxed: the batch is ours.
@@ -239,6 +239,16 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
             return true;
         }
         later
+    }
+
+    /// [`Self::max_ipi_targets`]; any number, if the broadcast is not necessary and could not be waited for later.
+    fn max_targets_of_batch(&self, runs_here: bool) -> Option<u64> {
+        let necessary =
+            T::is_pinned(self.space) || self.this_cpu.stale_entries_do_harm(self.tables);
+        if self.this_cpu.mmu().properties().broadcasts_wait && !necessary {
+            return Some(u64::MAX);
+        }
+        self.max_ipi_targets(runs_here)
     }
 
     /// Whether this CPU flushes everything when the batch is flushed, as the others do, instead of these pages now: when the

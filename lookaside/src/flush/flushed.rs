@@ -2,8 +2,13 @@
 
 use crate::flags::Flags;
 
-/// What was gathered is flushed: no CPU holds it in a TLB or a walk cache, none walks it any more, and none has an
-/// access under way that it translated by it. The frames may be used again.
+/// What was gathered is flushed: no program and no kernel code can use it on any CPU, no CPU walks tables that were freed, and
+/// none has an access under way that it translated by what was gathered. The frames may be used again.
+///
+/// A CPU that does not run the space may hold it in its TLB until it switches to the space, and flushes first. So may one that
+/// is lazy in the space, on x86-64 and RISC-V, unless a table was freed. As its root is loaded still, hardware may read there
+/// speculatively: frames that become device memory need a flush that reaches such CPUs, too
+/// ([`crate::Gather::unlink_table`] makes it one).
 ///
 /// Only [`crate::CurrentCpu::flush`] and its like make one, so that an allocator which asks for one before it takes a
 /// frame back is given none too early.

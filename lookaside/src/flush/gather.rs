@@ -32,7 +32,8 @@ use crate::{
 /// a range and acts on entries that are absent there names the range with [`Self::relies_on`], and its
 /// flush includes that range if necessary (Linux: `mm_tlb_flush_nested`). Precondition: entries are changed
 /// and read under a lock of the page table, or else changed with at least `Release` and read with at least
-/// `Acquire`.
+/// `Acquire`. An entry that makes a table or a page reachable is stored with `Release` under a lock, too: page walks take
+/// no lock, and must not find the entry before what it leads to.
 ///
 /// After an early flush ([`crate::CurrentCpu::flush_early`]) a target may still hold the entries, but it
 /// invalidates before it handles its next request. The first later gather that relies on anything, and is not

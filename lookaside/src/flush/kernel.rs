@@ -79,8 +79,8 @@ impl<F> KernelGather<F> {
 impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// As [`Self::begin_flush`], for what was gathered of the kernel's addresses.
     ///
-    /// If eight flushes that this CPU has begun are not complete, or a kernel flush was dropped, this one waits for its
-    /// targets, as [`CurrentCpu::flush_kernel`] does: no lock may be held for which another CPU spins without calling
+    /// If eight flushes that this CPU has begun are not complete, or a kernel flush was dropped, or more than 1024 CPUs are
+    /// online, this one waits for targets, as [`CurrentCpu::flush_kernel`] does: no lock may be held for which another CPU spins without calling
     /// [`CurrentCpu::handle_ipi`].
     ///
     /// # Panics

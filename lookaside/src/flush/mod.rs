@@ -75,6 +75,10 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// Until that flush is complete, other flushes from this CPU are still possible; but their targets, and those of this
     /// one that have not answered yet, flush all that they hold.
     ///
+    /// If its targets are in more than sixteen groups of 32 CPUs, which takes a machine of more than 512, it waits for the
+    /// first of them, as [`CurrentCpu::flush`] does: on such a machine no lock may be held for which another CPU spins without
+    /// calling [`CurrentCpu::handle_ipi`].
+    ///
     /// # Panics
     ///
     /// As [`CurrentCpu::flush`].
@@ -104,7 +108,8 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
 }
 
 impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
-    /// Flushes what was gathered from the TLB of every CPU, and returns when no CPU holds it any more.
+    /// Flushes what was gathered on every CPU that may use it, and returns when none can any more ([`Flushed`]). Other CPUs flush
+    /// it when they switch to the space.
     ///
     /// The entries in the page tables must have been changed before. This CPU need not run the space. It
     /// waits for other CPUs if they must act, and handles their requests meanwhile. So it may be called with

@@ -19,9 +19,11 @@ pub enum Switched {
     Unchanged,
     /// The root register named the space already; a flush that this CPU had missed was done.
     CaughtUp,
-    /// This CPU had a tag for the space: the root was loaded and the space's translations were kept.
+    /// This CPU had a tag for the space, and the root was loaded. The space's translations were kept, unless the CPU had missed a
+    /// flush under [`crate::GlobalAsids`].
     Kept,
-    /// This CPU had a tag for the space but had missed a flush: the flush was done and the root loaded.
+    /// This CPU had a tag of its own for the space ([`crate::PerCpuAsids`]) but had missed a flush: the flush was done and the
+    /// root loaded.
     Flushed,
     /// The space got a tag that this CPU may not have seen, and the root was loaded.
     Fresh,

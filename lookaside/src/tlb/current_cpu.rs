@@ -136,8 +136,8 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// under that root is kept afterwards. If `f` panics, the register is restored before the panic goes on.
     ///
     /// The space that this CPU ran stays loaded as far as others can see: its tag is not given to another space, and
-    /// flushes that arrive meanwhile are made up for on return. A space that is released meanwhile, or in which this
-    /// CPU is lazy, it may leave, as by [`Self::park`].
+    /// flushes that arrive meanwhile are made up for on return. If the space is released meanwhile, or this CPU was lazy in
+    /// it, the CPU may come back parked ([`Self::park`]) instead.
     ///
     /// Interrupts stay off, as the guard says that this value borrows. A kernel that has them on meanwhile calls
     /// [`Self::enter_root`], drops the guard, stays on this CPU, and takes another guard for [`Self::leave_root`].
@@ -244,7 +244,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         self.tlb.platform.mmu()
     }
 
-    /// The errata that this CPU must work around: its own, and those of others that oblige every CPU.
+    /// The errata that this CPU must work around: its own, and those of all others.
     #[must_use]
     #[inline]
     pub fn errata(&self) -> Errata {

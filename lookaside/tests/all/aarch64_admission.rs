@@ -7,7 +7,7 @@ use lookaside::{
         Errata, Held, Mmu, Root, Sharing, Tag,
         aarch64::{
             Aarch64, AsidIn, Config, Features, IdRegisters, Pairing, Park, Stage2, Stage2Config,
-            registers::{TCR_A1, TCR_AS, TCR_DS, VTCR_DS, VTCR_SL2, VTCR_T0SZ, VTCR_VS},
+            registers::{TCR_A1, TCR_AS, TCR_DS, TCR_EPD0, VTCR_DS, VTCR_SL2, VTCR_T0SZ, VTCR_VS},
         },
     },
 };
@@ -50,6 +50,22 @@ fn asid_02_a1_must_say_where_the_tag_is() {
     assert!(matches!(refused(Config { tcr: TCR | TCR_A1, ..config() }), Error::Unsupported(_)));
     let ttbr1 = a1(Park::Epd0);
     assert!(matches!(refused(Config { tcr: TCR, ..ttbr1 }), Error::Unsupported(_)));
+}
+
+#[test]
+fn a_cpu_whose_register_has_another_a1_or_as_is_refused() {
+    let recorder = Recorder::default();
+    let admitted = |config: Config, register| {
+        recorder.tcr_at_boot.set(Some(register));
+        Aarch64::new(&recorder, config).unwrap().admit(&features())
+    };
+    // The value was computed, and not written: 16 bits of ASID are promised, of which hardware looks at 8.
+    assert!(matches!(admitted(config(), TCR & !TCR_AS), Err(Error::MissingFeature(_))));
+    assert!(matches!(admitted(config(), TCR | TCR_A1), Err(Error::MissingFeature(_))));
+    assert!(matches!(admitted(a1(Park::Epd0), TCR), Err(Error::MissingFeature(_))));
+    // The rest may differ: `EPD0` does.
+    assert_eq!(admitted(config(), TCR), Ok(Errata::NONE));
+    assert_eq!(admitted(a1(Park::Epd0), TCR | TCR_A1 | TCR_EPD0), Ok(Errata::NONE));
 }
 
 #[test]

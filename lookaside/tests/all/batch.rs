@@ -97,6 +97,36 @@ fn local_09_a_batch_that_broadcasts_waits_once() {
 }
 
 #[test]
+fn a_batch_broadcasts_nothing_that_it_would_wait_for_at_once() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_broadcasts_that_wait());
+    let a = space(tlb, 1);
+    for cpu in [1, 70, FAR] {
+        let _ = switch(tlb, cpu, &a);
+    }
+    tlb.platform().forget_logs();
+    let mut batch = batch(tlb);
+    for _ in 0..10 {
+        defer(tlb, 0, &a, &mut batch, What::Page);
+    }
+    assert_eq!(tlb.platform().acts(), []);
+    let _ = complete(tlb, 0, batch);
+    assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 3));
+}
+
+#[test]
+fn a_batch_that_interrupts_says_so_whoever_completes_it() {
+    let tlb = recent(CPUS, Fake::new(CPUS, 12));
+    let a = space(tlb, 1);
+    for cpu in [70, FAR] {
+        let _ = switch(tlb, cpu, &a);
+    }
+    let mut batch = batch(tlb);
+    defer(tlb, 0, &a, &mut batch, What::Page);
+    let _ = complete(tlb, FAR, batch);
+    assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 1));
+}
+
+#[test]
 fn a_batch_that_has_broadcast_on_another_cpu_broadcasts_everything() {
     for (begins, waits) in [
         (&[0][..], &[Op::CompleteEverywhere][..]),

@@ -62,16 +62,6 @@ fn every_deviation_has_a_bit_a_name_and_a_row() {
     }
 }
 
-#[test]
-fn machine_wide_lists_errata_that_affect_other_cpus() {
-    for machine in [errata::REPEAT_BROADCAST, errata::FENCE_OPERANDS] {
-        assert!(errata::MACHINE_WIDE.contains(machine));
-    }
-    for own in [errata::ICACHE_AFTER_LOAD, errata::TAG_AND_ROOT_APART] {
-        assert!(!errata::MACHINE_WIDE.contains(own));
-    }
-}
-
 /// The features that are withdrawn from a CPU, and those that are vouched for.
 fn features_of(found: Found) -> (Vec<Feature>, Vec<Feature>) {
     let all = || errata::FEATURES.into_iter().map(|(feature, _)| feature);

@@ -1,12 +1,12 @@
 //! Sets of many ways: where a name is, and which was used least recently, without a search.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// For each set a ring of its places, from the one used last to the one used least recently. Names are by place
 /// elsewhere; here is only where each of them is.
 #[derive(Debug)]
 pub(super) struct Recency {
-    places: HashMap<u64, u32>,
+    places: FxHashMap<u64, u32>,
     /// By place: the one that was used next before it, and after it.
     older: Vec<u32>,
     newer: Vec<u32>,
@@ -22,7 +22,7 @@ impl Recency {
             places().map(|(first, way)| (first + (way + step) % ways) as u32).collect()
         };
         let latest = (0..sets).map(|set| (set * ways) as u32).collect();
-        Self { places: HashMap::new(), older: ring(1), newer: ring(ways - 1), latest }
+        Self { places: FxHashMap::default(), older: ring(1), newer: ring(ways - 1), latest }
     }
 
     /// The place of a name, which becomes the latest of its set.

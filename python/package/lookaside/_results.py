@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 
 
-def _needs(package: str, extra: str) -> ImportError:
-    return ImportError(f"this needs `{package}`: pip install 'lookaside[{extra}]'")
+def _needs(package: str) -> ImportError:
+    return ImportError(f"this needs `{package}`: pip install {package}")
 
 
 class Table:
@@ -60,7 +60,7 @@ class Table:
         try:
             import pyarrow
         except ImportError:
-            raise _needs("pyarrow", "arrow") from None
+            raise _needs("pyarrow") from None
         types = {
             "text": pyarrow.string(),
             "whole": pyarrow.uint64(),
@@ -75,7 +75,7 @@ class Table:
         try:
             import pandas
         except ImportError:
-            raise _needs("pandas", "pandas") from None
+            raise _needs("pandas") from None
         types = {"text": "string", "whole": "UInt64", "number": "float64", "truth": "boolean"}
         series = {
             name: pandas.Series(values, dtype=types[self._kinds[name]])

@@ -61,7 +61,7 @@ def run(
     try:
         from distributed import Client, LocalCluster, as_completed
     except ImportError:
-        raise ImportError("this needs `distributed`: pip install 'lookaside[dask]'") from None
+        raise ImportError("this needs `distributed`: pip install distributed") from None
     if client is None:
         # A process each: a task that ends its process takes no other with it.
         with LocalCluster(threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as own:

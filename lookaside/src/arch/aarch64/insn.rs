@@ -166,6 +166,10 @@ impl Instructions for Native {
         read_register!("mrs {}, tcr_el1")
     }
 
+    fn tcr_at_boot(&self) -> Option<u64> {
+        Some(self.read_tcr())
+    }
+
     #[inline]
     fn write_tcr(&self, value: u64) {
         write_register!("msr tcr_el1, {}", value);

@@ -266,8 +266,10 @@ impl<I: Instructions> Mmu for Aarch64<I> {
         }
     }
 
+    /// Also refuses a CPU whose `TCR_EL1` has another `A1` or `AS` than [`Config::tcr`]: the ASID would be that of the other
+    /// register, or its upper half would be ignored, so that two spaces share one.
     fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
-        self.config.admit(cpu)
+        self.config.admit(cpu, self.insn.tcr_at_boot())
     }
 
     /// Only `root.table` is used: the kernel's table is the same for all spaces.

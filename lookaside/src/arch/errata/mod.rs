@@ -87,10 +87,6 @@ pub const ADVICE: [(Errata, &str); 3] = [
     (SYNCHRONISED_HCR, "SYNCHRONISED_HCR"),
 ];
 
-/// The errata that every CPU must honour if one CPU of the machine has them. The union of what the
-/// CPUs report is to be cut with this and added to what each CPU itself has.
-pub const MACHINE_WIDE: Errata = REPEAT_BROADCAST.union(FENCE_OPERANDS);
-
 /// The errata that change the load of a root.
 pub const AT_LOADS: Errata = ICACHE_AFTER_LOAD.union(TAG_AND_ROOT_APART);
 

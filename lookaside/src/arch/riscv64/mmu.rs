@@ -298,6 +298,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
     fn properties(&self) -> Properties {
         Properties {
             broadcasts: self.remote == Remote::Sbi,
+            broadcasts_wait: true,
             caches_absent: true,
             first_load: Held::Drop,
             // With separate tables `satp` has ASID 0 in the kernel.

@@ -42,7 +42,8 @@ pub enum UserFlush {
 pub struct Config {
     /// Whether PCIDs are used.
     pub pcids: Use,
-    /// Whether `INVLPGB` is used.
+    /// Whether `INVLPGB` is used. Never where code walks user tables without the lock, with interrupts off, and tables are
+    /// freed after the flush and not after a grace period: without `INVLPGB` a flush interrupts each CPU that runs the space.
     pub invlpgb: Use,
     /// Which tables user mode runs on.
     pub tables: Tables,

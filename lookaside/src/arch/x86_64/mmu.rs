@@ -96,7 +96,7 @@ impl<I: Instructions> X86<I> {
     }
 
     /// Brings the calling CPU into the state that all other methods rely on: `CR4.PCIDE` is set if
-    /// and only if PCIDs are in use, the current root is under PCID 0, and no translation is cached
+    /// and only if PCIDs are in use, the current root is under PCID 0 if the bit had to change, and no translation is cached
     /// from before. [`Mmu::admit`] calls it, unless `CR4.PCIDE` is as it should be.
     pub fn set_up_cpu(&self) {
         let cr4 = self.insn.read_cr4();

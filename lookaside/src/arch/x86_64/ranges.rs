@@ -195,21 +195,21 @@ impl<I: Instructions> X86<I> {
     }
 }
 
-/// The binary logarithm of the step from one address to the next: that of a page only if all pages
-/// that have changed are of that size, and 4 KiB otherwise. A size that hardware has no pages of
-/// counts as the next smaller one.
+/// The binary logarithm of the step from one address to the next: that of the smallest page that has changed, as an
+/// invalidation by address removes a larger one, too, wherever in it the address is (SDM vol. 3, 4.10.4.1; APM vol. 3,
+/// `INVLPG`, `INVLPGB`). A size that hardware has no pages of counts as the next smaller one.
 pub(super) const fn step(range: &VaRange) -> u32 {
     match range.page_shift() {
-        30.. if range.is_uniform() => 30,
-        21.. if range.is_uniform() => 21,
+        30.. => 30,
+        21.. => 21,
         _ => 12,
     }
 }
 
-/// Whether one page of the range takes so many steps that nobody need count: a quarter of a million, for a gigabyte of
-/// mixed sizes. A flush of one page is not compared with the flush of its tag.
+/// Whether one page of the range takes more steps than a table has entries: the entry is of a level that has no pages. A flush
+/// of one page is not compared with the flush of its tag.
 const fn has_too_many_steps(range: &VaRange) -> bool {
-    range.page_shift() >= 30 && !range.is_uniform()
+    range.page_shift() - step(range) >= 9
 }
 
 /// One address in each page of the ranges.

@@ -3,7 +3,10 @@
 //! In the expectations, one line is one instruction. Values of root registers appear as
 //! `tag:address`, with `+cnp` where the bit is set.
 
-use core::{cell::RefCell, fmt::Write as _};
+use core::{
+    cell::{Cell, RefCell},
+    fmt::Write as _,
+};
 
 use lookaside::arch::{
     Errata, Held, Mmu, Root, Sharing, Tag,
@@ -20,6 +23,8 @@ use lookaside::arch::{
 pub(crate) struct Recorder {
     lines: RefCell<Vec<String>>,
     pub(crate) tcr: RefCell<u64>,
+    /// What a CPU that comes up has; `None`: what it is asked for.
+    pub(crate) tcr_at_boot: Cell<Option<u64>>,
 }
 
 impl Recorder {
@@ -79,6 +84,10 @@ impl Instructions for &Recorder {
 
     fn read_tcr(&self) -> u64 {
         *self.tcr.borrow()
+    }
+
+    fn tcr_at_boot(&self) -> Option<u64> {
+        self.tcr_at_boot.get()
     }
 
     fn write_tcr(&self, value: u64) {

@@ -200,6 +200,12 @@ impl Fake {
         self
     }
 
+    /// As firmware broadcasts on RISC-V: it returns when all CPUs have acted.
+    pub(crate) fn with_broadcasts_that_wait(mut self) -> Self {
+        self.mmu.properties.broadcasts_wait = true;
+        self
+    }
+
     /// As Arm is held to be.
     pub(crate) fn with_walks_that_outlive_tags(mut self) -> Self {
         self.mmu.properties.walks_outlive_tags = true;

@@ -48,8 +48,7 @@ impl Machine {
                 let entry = self.cpus[cpu].tlb[index];
                 if entry.is(Entry::TABLE) == table && self.reaches(&entry, frame) {
                     self.mark(cpu, index, Entry::REVOKED, Rule::FreedFrame);
-                    let up = self.down & 1 << cpu == 0;
-                    if table && self.config.walks_outlive_tags && up {
+                    if table && self.config.walks_outlive_tags {
                         let why = "is held, under a tag that no root names";
                         self.fail_entry(Rule::FreedFrame, cpu, cpu, &entry, why);
                     }

@@ -96,6 +96,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a CPU is interrupted while it goes offline and comes online"),
     by_recency!("called-gone-recent", Pcid, GONE, Bounded(4),
         "a CPU is interrupted while it goes offline for good"),
+    by_recency!("called-gone-arm-recent", ArmInterrupts, GONE, Bounded(4),
+        "as called-gone-recent, on Arm, where walks that a CPU has cached outlive tags"),
     by_recency!("two-spaces-recent", Pcid, TWO_SPACES, Bounded(3),
         "two CPUs request flushes of two spaces from a third"),
     by_recency!("early-recent", Pcid, EARLY, Exhaust,

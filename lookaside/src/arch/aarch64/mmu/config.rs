@@ -4,7 +4,7 @@ use super::super::{
     features::{Features, HardwareUpdates},
     range::Planner,
     registers::{
-        TCR_A1, TCR_HA, TCR_HD, geometry_of, pa_bits_of, root_bytes_of, tag_bits_of,
+        TCR_A1, TCR_AS, TCR_HA, TCR_HD, geometry_of, pa_bits_of, root_bytes_of, tag_bits_of,
         upper_geometry_of,
     },
     tlbi::{AddressSize, Geometry, Granule},
@@ -20,7 +20,8 @@ pub struct Config {
     /// What the boot CPU has. A flag cleared here is not used on any CPU, and what is set here every CPU must have. So a
     /// kernel that changes no blocks of [`crate::contig`], or has CPUs that differ in it, clears [`Features::bbm`].
     pub features: Features,
-    /// `TCR_EL1` as read back after it was written, the same on every CPU but for `EPD0`.
+    /// `TCR_EL1` as read back after it was written, the same on every CPU but for `EPD0`. [`Tlb::online`](crate::Tlb::online)
+    /// refuses a CPU whose register has another `A1` or `AS`; nothing compares the rest.
     pub tcr: u64,
     /// What a CPU walks that runs no space.
     pub park: Park,
@@ -118,7 +119,7 @@ impl Config {
                 return Err(Error::Unsupported("tags in TTBR1_EL1 with TCR_EL1.A1 clear"));
             }
         }
-        self.admit(&self.features)?;
+        self.admit(&self.features, None)?;
         if let Park::ReservedRoot(table) = self.park {
             self.check_table(table)?;
         }
@@ -150,7 +151,11 @@ impl Config {
         check_address(table, bytes, self.root_bits())
     }
 
-    pub(super) fn admit(&self, cpu: &Features) -> Result<Errata, Error> {
+    /// Of a CPU with these features, and this in its `TCR_EL1` if that is known.
+    pub(super) fn admit(&self, cpu: &Features, tcr: Option<u64>) -> Result<Errata, Error> {
+        if tcr.is_some_and(|tcr| (tcr ^ self.tcr) & (TCR_A1 | TCR_AS) != 0) {
+            return Err(Error::MissingFeature("A1 and AS in TCR_EL1 as they were configured"));
+        }
         let cpu = &cpu.corrected();
         let machine = self.tag_bits();
         let bits = self.pairing.tag_bits(cpu.asid_bits);
