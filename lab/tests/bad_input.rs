@@ -91,6 +91,30 @@ fn traces_that_are_none() {
 }
 
 #[test]
+fn what_is_read_or_was_recorded_is_not_replaced() {
+    let recorded = "is a recorded trace, which is not replaced";
+    refused(&[
+        ("import TRACE -o cut.trace", recorded),
+        ("replay TRACE --perfetto cut.trace", recorded),
+        ("replay cut.trace --output cut.trace", recorded),
+        ("diff cut.trace TRACE --output cut.trace", recorded),
+        ("run deadlock.toml --machine zen5 --output deadlock.toml", "is named twice"),
+        ("import bytes --output=dir/../bytes", "is named twice"),
+    ]);
+}
+
+#[test]
+fn machines_of_another_folder_are_used_instead_and_not_besides() {
+    let folder = folder();
+    for name in ["machines", "published"] {
+        fs::create_dir_all(folder.path().join("data").join(name)).expect("a folder");
+    }
+    let output = lab(&folder, "run storm --machine zen5 --data data");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("no machine `zen5`"), "{said}");
+}
+
+#[test]
 fn a_trace_whose_end_is_missing_is_replayed_and_that_is_said() {
     let folder = folder();
     for (command, said_on_screen) in [
@@ -131,6 +155,14 @@ fn numbers_that_are_none_or_too_large() {
         ("against-linux TRACE --most nan", "a ratio is a number"),
         ("what-if TRACE thp=on thp=off", "`thp=on` and `thp=off` are of one knob"),
         ("what-if TRACE ceiling=1 ceiling=1", "are of one knob"),
+        ("what-if TRACE pti=on pcid=off --machine haswell_desktop", "`pti=on` needs `pcid=on`"),
+        ("replay TRACE --strategy lookaside,lookaside", "`lookaside` is named twice"),
+        ("replay TRACE --working-set others=600,pool=500", "600 others out of a pool of 500"),
+        ("replay TRACE --working-set window=0.001", "pages in a window of 0.001 us"),
+        (
+            "diff TRACE",
+            "there is nothing to compare with: name another trace, or settings by `--with`",
+        ),
     ]);
 }
 

@@ -7,6 +7,8 @@
 //! they [hardly do](WorkingSet::hardly_used). Refills do depend on it: they are replayed apart, with a smaller and a
 //! larger working set.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use lookaside_simulation::{
     data::{Machine, Ranges},
     sensitivity::{Answer, FEW, Interval, Question},
@@ -107,17 +109,18 @@ pub struct Advice {
 }
 
 impl Advising<'_> {
-    /// The advice; calls `done` after each replay.
+    /// The advice; calls `done` after each replay, with how many there will be at most, or 0 as long as that is not known.
     ///
     /// # Errors
     ///
     /// If the trace cannot be replayed under a mechanism.
-    pub fn advise(&self, done: &(dyn Fn() + Sync)) -> Result<Advice, Refused> {
+    pub fn advise(&self, done: &(dyn Fn(u64) + Sync)) -> Result<Advice, Refused> {
         let strategies = &self.inputs.strategies;
+        let replays = AtomicU64::new(0);
         let run = |machine: &Machine, strategy: &str, seed, cpus, working_set| {
             let setup = Setup { cpus, working_set, ..self.inputs.setup(machine, strategy, seed) };
             let replayed = replay(&self.inputs.script, &setup);
-            done();
+            done(replays.load(Ordering::Relaxed));
             replayed.map_err(|Refused(why)| Refused(format!("strategy `{strategy}`: {why}")))
         };
         let (cpus, set) = (self.inputs.cpus, self.inputs.working_set);
@@ -126,6 +129,9 @@ impl Advising<'_> {
         })?;
         let events: Vec<u64> = file.iter().map(|run| run.events).collect();
         let machines = self.machines.unwrap_or_else(|| affordable(&events, EVENTS));
+        // Each with the file's numbers, on each plausible machine, and with two working sets.
+        let influences = if machines > FEW { INFLUENCES } else { 0 };
+        replays.store((strategies.len() * (machines + 3)) as u64 + influences, Ordering::Relaxed);
         let question = Question {
             machine: self.machine,
             ranges: self.ranges,

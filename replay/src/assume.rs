@@ -22,6 +22,10 @@ const FITTING: &[(&str, &[&str])] = &[
     ("riscv64", &["sg2042"]),
 ];
 
+/// The machine that stands for processors of this maker, in a guest or not, before those of the architecture: its flushes
+/// were measured in a guest.
+const OF_MAKER: &[(&str, &str)] = &[("AuthenticAMD", "zen5"), ("HygonGenuine", "zen5")];
+
 /// Processors that shipped machines are of, in the form of [`lookaside_traces::Hardware::processor`], not in a guest. The
 /// numbers are those by which Linux tells them: `arch/x86/include/asm/intel-family.h` (where 6/85 is Skylake-SP, and with
 /// other steppings Cascade Lake and Cooper Lake, which have the same core, and 6/143 Sapphire Rapids), the generations of Zen in
@@ -59,7 +63,7 @@ fn same_processor(origin: &Origin) -> Option<&'static str> {
 }
 
 /// The key of a shipped machine for a trace: that of the same processor; else one that stands for its architecture and
-/// has as many CPUs as were recorded, for a guest's a guest, if there is one.
+/// has as many CPUs as were recorded: one of the same maker, for a guest's a guest, if there is one.
 ///
 /// # Errors
 ///
@@ -71,9 +75,12 @@ pub fn fitting_machine<'m>(origin: &Origin, machines: &'m [Machine]) -> Result<&
     let keys = FITTING.iter().find(|(name, _)| *name == architecture).map_or(&[][..], |of| of.1);
     let guest = (origin.guest == Some(true) && architecture == "x86_64").then_some(&GUEST);
     let same = same_processor(origin);
+    let processor = origin.hardware.processor.as_deref().unwrap_or_default();
+    let is_maker = |(maker, _): &&(&str, &str)| processor.starts_with(maker);
+    let maker = OF_MAKER.iter().find(is_maker).map(|(_, key)| key);
     let has_room = |machine: &&Machine| machine.model.topology.cpus() >= cpus;
     let find = |key: &&str| machines.iter().find(|machine| machine.key == **key).filter(has_room);
-    let first = same.iter().chain(guest).chain(keys);
+    let first = same.iter().chain(maker).chain(guest).chain(keys);
     first.into_iter().find_map(find).map(|machine| machine.key.as_str()).ok_or_else(|| {
         Refused(format!(
             "no shipped machine stands for {architecture} with {cpus} CPUs: name one with --machine"
@@ -203,18 +210,21 @@ impl CostsOf {
             Self::StandIn => {}
         }
         let Hardware { processor, name: model, hypervisor, .. } = &origin.hardware;
-        let architecture = origin.architecture.as_deref();
-        let mut what =
-            architecture.unwrap_or("an unknown architecture, probably x86_64").to_owned();
-        if let Some(processor) = processor {
-            what = format!("{} ({processor})", model.as_deref().unwrap_or(&what));
-        }
-        if origin.guest == Some(true) {
-            what =
-                format!("a guest of {} on {what}", hypervisor.as_deref().unwrap_or("a hypervisor"));
-        }
+        let architecture = origin.architecture.as_deref().unwrap_or("an unknown architecture");
+        let guest = match (origin.guest, hypervisor) {
+            (Some(true), Some(hypervisor)) => format!("a guest of {hypervisor} on "),
+            (Some(true), None) => "a guest of a hypervisor on ".to_owned(),
+            _ => String::new(),
+        };
+        let why = match processor {
+            Some(processor) => {
+                let model = model.as_deref().unwrap_or(architecture);
+                format!("No shipped machine is {guest}{model} ({processor})")
+            }
+            None => format!("The trace, of {guest}{architecture}, does not name its processor"),
+        };
         format!(
-            "No shipped machine is {what}: costs are those of `{key}` ({name}), which stands for it. \
+            "{why}: costs are those of `{key}` ({name}), which stands for it. \
              `calibrate`, run there, measures that machine; --machine takes the file."
         )
     }
@@ -466,7 +476,12 @@ mod tests {
             assert_eq!(key(&origin(processor, false)), *machine);
         }
         assert_eq!(key(&origin("GenuineIntel 6/999", false)), "skylake_sp");
-        assert_eq!(key(&origin("AuthenticAMD 25/17", true)), GUEST);
+        // In a guest as well: one of the same maker, whose flushes take a third of the time there.
+        assert_eq!(key(&origin("AuthenticAMD 25/17", true)), "zen5");
+        assert_eq!(key(&origin("AuthenticAMD 26/2", true)), "zen5");
+        assert_eq!(key(&origin("GenuineIntel 6/143", true)), GUEST);
+        assert_eq!(key(&Origin { cpus: 2, guest: Some(true), ..Origin::default() }), GUEST);
+        assert_eq!(key(&origin("AuthenticAMD 25/999", false)), "zen5");
         let riscv = |processor| Origin {
             architecture: Some("riscv64".into()),
             guest: None,
@@ -476,7 +491,22 @@ mod tests {
         assert_eq!(key(&riscv("spacemit,x60")), "sg2042");
         // A larger one of the same processor was recorded than is shipped.
         let large = Origin { cpus: 64, ..origin("AuthenticAMD 23/49", false) };
-        assert_eq!(key(&large), "skylake_sp");
+        assert_eq!(key(&large), "zen5");
+    }
+
+    #[test]
+    fn a_trace_that_does_not_name_its_processor_is_said_not_to() {
+        let machine = Machine::named("skylake_sp").unwrap();
+        let x86 = Some("x86_64".to_owned());
+        let mut origin = Origin { architecture: x86, ..Origin::default() };
+        let sentence = |origin: &Origin| CostsOf::StandIn.sentence(origin, &machine);
+        assert!(
+            sentence(&origin).starts_with("The trace, of x86_64, does not name its processor: ")
+        );
+        origin.hardware.processor = Some("GenuineIntel 6/999".into());
+        assert!(
+            sentence(&origin).starts_with("No shipped machine is x86_64 (GenuineIntel 6/999): ")
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use lookaside_simulation::{
 };
 use lookaside_terminal::{Refused, names};
 use lookaside_traces::{
-    Event, Kind, Origin, Trace,
+    Event, Hardware, Kind, Origin, Trace,
     lackey::Pattern,
     reconstruct::{Flushes, Script, reconstruct},
 };
@@ -76,6 +76,11 @@ impl Choice<'_> {
         let recorded = trace.origin.cpus.max(1) as usize;
         let key = match self.machine {
             Some(key) => key.to_owned(),
+            // What a guest counts is judged on one machine, with the latencies of the trace, whichever processor it has.
+            None if self.validate && trace.origin.guest == Some(true) => {
+                let origin = Origin { hardware: Hardware::default(), ..trace.origin.clone() };
+                fitting_machine(&origin, &book.machines)?.to_owned()
+            }
             None => fitting_machine(&trace.origin, &book.machines)?.to_owned(),
         };
         if self.machine.is_none() {
@@ -102,6 +107,10 @@ impl Choice<'_> {
         };
         for name in &strategies {
             strategy::find(name, machine)?;
+        }
+        let named: Vec<&str> = strategies.iter().map(String::as_str).collect();
+        if let Some(name) = names::repeated(&named) {
+            return Err(Refused(format!("strategy `{name}` is named twice: leave one out")));
         }
         let flushes = match self.flushes {
             _ if self.validate => Flushes::FromCalls,
@@ -162,6 +171,20 @@ impl Choice<'_> {
                     return Err(names::unknown("part of a working set", name, known.into_iter()));
                 }
             }
+        }
+        if set.others > set.pool {
+            let (others, pool) = (set.others, set.pool);
+            return Err(Refused(format!(
+                "a program cannot use {others} others out of a pool of {pool}"
+            )));
+        }
+        // An access takes a nanosecond about; the replay of more would never end.
+        let used = u64::from(set.hot) + u64::from(set.others);
+        if used > set.window {
+            let window = set.window as f64 / 1000.0;
+            return Err(Refused(format!(
+                "a program cannot access {used} pages in a window of {window} us: at most one in a nanosecond"
+            )));
         }
         Ok((set, "as given".into()))
     }

@@ -187,6 +187,18 @@ impl Replayed {
         time as f64 / (self.traced as f64 * self.cpus as f64)
     }
 
+    /// Whether there was nothing to pay for: neither a switch nor a flush.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        self.operations.switches == 0 && self.operations.flushes == 0
+    }
+
+    /// Whether refills cost nothing although there were walks: the machine has no price for one.
+    #[must_use]
+    pub const fn has_unpriced_refills(&self) -> bool {
+        self.upkeep.refills == 0 && self.operations.walks > 0
+    }
+
     /// What is known: everything but refills, which follow from an assumed working set.
     #[must_use]
     pub fn known(&self) -> u64 {

@@ -55,8 +55,7 @@ impl Comparison<'_> {
         let with_file: Result<Vec<_>, Refused> =
             (0..sides).map(|side| run(machine, side, seed)).collect();
         let with_file = with_file?;
-        let is_idle = |run: &Replayed| run.operations.switches == 0 && run.operations.flushes == 0;
-        if with_file.iter().any(|runs| runs.iter().all(is_idle)) {
+        if with_file.iter().any(|runs| runs.iter().all(Replayed::is_idle)) {
             return Ok(None);
         }
         let events = |runs: &Vec<Replayed>| runs.iter().map(|run| run.events).sum();

@@ -1,6 +1,9 @@
 //! Which events a trace lacks, and what nobody knows for that.
 
-use crate::{Call, Kind, Trace};
+use crate::{Call, Event, Kind, Trace};
+
+/// How many events of the same time are looked through for the same one.
+const NEAR: usize = 64;
 
 /// Events that belong together, and what is unknown without them.
 struct Group {
@@ -121,13 +124,54 @@ impl Trace {
             .map(|group| format!("no {} (unknown: {})", group.names, group.unknown))
             .collect();
         let unless = if known { "" } else { "; it does not say whether they were recorded" };
-        (!parts.is_empty()).then(|| format!("the trace has {}{unless}", parts.join("; ")))
+        let missing =
+            (!parts.is_empty()).then(|| format!("the trace has {}{unless}", parts.join("; ")));
+        let all: Vec<String> =
+            [self.damaged(), self.repeated(), missing].into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// What part of its lines cannot be read.
+    fn damaged(&self) -> Option<String> {
+        let damaged = self.origin.losses.damaged;
+        let is_line =
+            |event: &&Event| !matches!(event.kind, Kind::Caller { .. } | Kind::Lost { .. });
+        let read = self.events.iter().filter(is_line).count() as u64 + self.origin.losses.foreign;
+        (damaged > 0).then(|| format!("{damaged} of {} lines cannot be read", damaged + read))
+    }
+
+    /// Whether the same events are there twice, as in a file that was appended to itself.
+    fn repeated(&self) -> Option<String> {
+        let mut repeated = 0;
+        for (place, event) in self.events.iter().enumerate() {
+            let later =
+                self.events[place + 1..].iter().take_while(|other| other.time == event.time);
+            repeated += usize::from(later.take(NEAR).any(|other| other == event));
+        }
+        let all = self.events.len();
+        (3 * repeated > all).then(|| {
+            format!("{repeated} of {all} events are there twice, at the same time: the recording may be in the file twice")
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::{Call, Event, Kind, NameId, Pages, Reason, Trace};
+
+    #[test]
+    fn unreadable_lines_and_a_recording_twice_are_told_first() {
+        let event = |time| Event { time, cpu: 0, in_interrupt: None, task: 1, kind: Kind::Exit };
+        let mut trace = Trace::default();
+        trace.origin.kernel = Some("6.18".into());
+        trace.events = (0..4).map(event).collect();
+        assert_eq!(trace.missing(), None);
+        trace.origin.losses.damaged = 2;
+        assert_eq!(trace.missing().unwrap(), "2 of 6 lines cannot be read");
+        trace.origin.losses.damaged = 0;
+        trace.events = (0..4).flat_map(|time| [event(time), event(time)]).collect();
+        assert!(trace.missing().unwrap().starts_with("4 of 8 events are there twice"));
+    }
 
     #[test]
     fn each_missing_kind_is_told_once() {

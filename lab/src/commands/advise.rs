@@ -105,10 +105,10 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         ))
         .into());
     }
-    let bar = progress::styled(None, "{pos} replays, {elapsed}");
+    let bar = progress::styled(None, "{pos} of {len} replays, {elapsed}, {eta} left");
     let (machines, seed) = (arguments.plausible, arguments.seed);
     let asked = Advising { inputs: &inputs, machine, ranges: &book.ranges, machines, seed };
-    let advice = asked.advise(&|| bar.inc(1));
+    let advice = asked.advise(&|all| bar.of(all));
     bar.finish_and_clear();
     let page = Page { arguments, read: &read, machine, inputs: &inputs, advice: advice? };
     let text = match arguments.output.format {

@@ -295,9 +295,7 @@ impl Table<'_> {
     }
 
     fn median(&self, of: Of) -> f64 {
-        let mut all: Vec<f64> = self.ratios.iter().map(of).filter(|it| it.is_finite()).collect();
-        all.sort_by(f64::total_cmp);
-        all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
+        median(self.ratios.iter().map(of))
     }
 
     fn worst(&self, of: Of) -> Option<&Ratio> {
@@ -318,7 +316,23 @@ impl Table<'_> {
             self.machines[worst.machine].key,
             over(1.0),
             over(1.02),
-        )
+        ) + &self.without_broadcasts(of)
+    }
+
+    /// The median without the machines on which broadcasts have no price, a sentence; nothing where that is none or all.
+    fn without_broadcasts(&self, of: Of) -> String {
+        let is_free = |ratio: &Ratio| self.machines[ratio.machine].features.invlpgb;
+        let (free, priced): (Vec<&Ratio>, Vec<&Ratio>) =
+            self.ratios.iter().partition(|ratio| is_free(ratio));
+        match free.is_empty() || priced.is_empty() {
+            true => String::new(),
+            false => format!(
+                " Without the machines with `INVLPGB`, for which their files have no price, so that it takes no time here, \
+                 the median of {} pairs is {}; `lookaside replay` says what plausible prices make of the others.",
+                priced.len(),
+                three(median(priced.into_iter().map(of)))
+            ),
+        }
     }
 
     fn to_text(&self, form: fn(&Grid) -> String) -> String {
@@ -364,6 +378,12 @@ impl Table<'_> {
         }
         missed
     }
+}
+
+fn median(of: impl Iterator<Item = f64>) -> f64 {
+    let mut all: Vec<f64> = of.filter(|it| it.is_finite()).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn three(ratio: f64) -> String {

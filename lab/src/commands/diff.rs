@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use lookaside_replay::{
     difference::{Change, Difference, Per},
-    what_if::{Scenario, Setting},
+    what_if::{RECORDED, Scenario, Setting},
 };
 use lookaside_simulation::reproduce::Book;
 use lookaside_terminal::{
@@ -17,7 +17,7 @@ use serde_json::json;
 use super::{
     output::Format,
     plausible::{self, Costs, Plausible},
-    scene::{self, Counted, Options, Read},
+    scene::{self, AS_RECORDED, Counted, Options, Read},
 };
 
 /// Arguments of `lookaside diff`.
@@ -31,7 +31,6 @@ pub(crate) struct Arguments {
     /// The trace of the first side; several of the same program with commas between them, whose spread is then shown.
     first: String,
     /// The trace of the second side, or several. Without it the first is replayed under two settings.
-    #[arg(required_unless_present_any = ["with", "against"])]
     second: Option<String>,
     /// Settings of the second side; `lookaside what-if --list` shows all.
     #[arg(long, value_name = "KNOB=VALUE,...", value_delimiter = ' ')]
@@ -62,6 +61,10 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { first, second, with, against, per, plausible, options } = arguments;
     options.output.check()?;
     plausible.check()?;
+    if second.is_none() && with.is_empty() && against.is_empty() {
+        let why = "there is nothing to compare with: name another trace, or settings by `--with` (and `--against`)";
+        return Err(Refused(why.to_owned()).into());
+    }
     let knobs = [scene::knobs(&split(against))?, scene::knobs(&split(with))?];
     let open = |text: &str| -> super::Result<Vec<Read>> {
         let paths = scene::paths(text);
@@ -74,6 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let seconds = second.as_deref().map(open).transpose()?;
     let mut book = Book::shipped()?;
     let reads = [&firsts, seconds.as_ref().unwrap_or(&firsts)];
+    reads.iter().try_for_each(|reads| one_program(reads))?;
     let mut as_recorded: [Vec<Scenario>; 2] = Default::default();
     let mut sides: [Vec<Scenario>; 2] = Default::default();
     for (i, (reads, knobs)) in reads.into_iter().zip(&knobs).enumerate() {
@@ -105,8 +109,8 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let difference = Difference::between(&before, &after, per);
     let names = match second {
         Some(second) => [
-            scene::with_knobs(name(first, &firsts), &knobs[0]),
-            scene::with_knobs(name(second, reads[1]), &knobs[1]),
+            scene::with_knobs(name(first, &firsts, reads[1]), &knobs[0]),
+            scene::with_knobs(name(second, reads[1], &firsts), &knobs[1]),
         ],
         None => [scene::side_name(&knobs[0]), scene::side_name(&knobs[1])],
     };
@@ -125,8 +129,12 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     } else {
         "The sides differ by no more than recordings of one side do, which is not in this."
     };
-    let how_sure = plausible::how_sure(answer.as_ref(), &names, &[among.to_owned()]);
-    let certainty = answer.as_ref().map(|answer| super::run::certainty(answer, &names));
+    let settings =
+        names.clone().map(|name| if name == AS_RECORDED { RECORDED.to_owned() } else { name });
+    let how_sure = plausible::how_sure(answer.as_ref(), &settings, &[among.to_owned()]);
+    let certainty = answer.as_ref().map(|answer| super::run::certainty(answer, &settings));
+    let known = [difference.known.before.median, difference.known.after.median];
+    let turned = plausible::turned(answer.as_ref(), &known, &settings);
     let names = [names[0].as_str(), names[1].as_str()];
     let assumed: Vec<&String> = sides.iter().flatten().flat_map(|side| &side.assumed).collect();
     let machine = &sides[0][0].machine;
@@ -141,11 +149,13 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
             costs.add_to(&mut about);
             format!("{:#}\n", scene::to_json(&difference, names, &about))
         }
-        Format::Csv => scene::tables(&difference, names, counted, Grid::to_csv),
+        Format::Csv => scene::to_csv(&difference),
         form => {
             let form = if form == Format::Markdown { Grid::to_markdown } else { Grid::to_text };
-            let mut text =
-                format!("{}\n{}", wrapped(&sentence(&difference, names), 0), costs.text());
+            let answer = [Some(sentence(&difference, names)), turned].into_iter().flatten();
+            let answer = answer.collect::<Vec<_>>().join(" ");
+            let mut text = format!("{}\n{}", wrapped(&answer, 0), costs.text());
+            text += &scene::overfull([&difference]);
             text += &how_sure;
             text += &scene::tables(&difference, names, counted, form);
             text += &format!(
@@ -197,10 +207,24 @@ fn recorded(scenarios: &[Scenario], runs: usize) -> Option<Vec<KernelCounts>> {
     scripts.iter().map(of).collect::<Option<Vec<_>>>().map(|all| all.concat())
 }
 
-fn name(text: &str, reads: &[Read]) -> String {
-    match reads {
-        [one] => one.name.clone(),
-        _ => text.rsplit('/').next().unwrap_or(text).to_owned(),
+/// The name of a side: of its files, with as much of the path of one as was typed where both sides have the same.
+fn name(text: &str, reads: &[Read], other: &[Read]) -> String {
+    match (reads, other) {
+        ([one], [other]) if one.name != other.name => one.name.clone(),
+        ([_], _) => text.to_owned(),
+        (all, _) => all.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(","),
+    }
+}
+
+/// Several recordings of a side are of one program: the middle of others is of none.
+fn one_program(reads: &[Read]) -> Result<(), Refused> {
+    let mut programs = reads.iter().filter_map(|read| read.trace.origin.command.first());
+    let first = programs.next();
+    match programs.find(|&other| Some(other) != first).zip(first) {
+        Some((other, first)) => Err(Refused(format!(
+            "recordings of one side are of different programs (`{first}`, `{other}`): compare one with one"
+        ))),
+        None => Ok(()),
     }
 }
 

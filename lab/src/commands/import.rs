@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// of `trace-cmd report` or of `perf script`, with call chains or without; each may be compressed with gzip or zstd.
     /// `-` is standard input.
     file: PathBuf,
-    /// Write it to this file in the project's own format; its name should end in `.trace`.
+    /// Write it to this file in the project's own format; its name should end in `.trace`. A recorded trace is not replaced.
     #[arg(short, long, value_name = "OUT.trace")]
     output: Option<PathBuf>,
     /// Format of the summary.

@@ -2,8 +2,10 @@
 
 use std::{
     borrow::Cow,
+    env,
+    ffi::OsString,
     fs,
-    io::{self, Write},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
 };
 
@@ -59,8 +61,57 @@ impl Output {
     }
 }
 
-/// Refuses a file that cannot be written to.
+/// Refuses a file that cannot be written to, one that the command line names for something else too, and a recorded
+/// trace: it cannot be had again.
 pub(crate) fn check(path: &Path) -> Result<(), Refused> {
+    let shown = path.display();
+    if is_trace(path) {
+        let why = "is a recorded trace, which is not replaced: remove it, or name another file";
+        return Err(Refused(format!("`{shown}` {why}")));
+    }
+    if is_named_twice(path, env::args_os().skip(1)) {
+        let why = "is named twice: what is read is not replaced by what is written";
+        return Err(Refused(format!("`{shown}` {why}")));
+    }
+    check_place(path)
+}
+
+/// Whether a file begins as traces do: those of `lookaside record`, of `perf record` and of `trace-cmd record`.
+fn is_trace(path: &Path) -> bool {
+    const BEGINNINGS: [&[u8]; 3] = [b"lookaside trace\n", b"PERFILE2", b"\x17\x08Dtracing"];
+    let mut start = Vec::new();
+    let file = fs::File::open(path).ok().filter(|_| !is_special(path));
+    let read = file.map(|file| file.take(16).read_to_end(&mut start));
+    read.is_some() && BEGINNINGS.iter().any(|beginning| start.starts_with(beginning))
+}
+
+/// Whether two of these words name this file, by whatever path: the word that it is written to is one of them.
+fn is_named_twice(path: &Path, words: impl Iterator<Item = OsString>) -> bool {
+    let Some(own) = identity(path) else { return false };
+    let is_own = |name: &str| identity(Path::new(name)).as_ref() == Some(&own);
+    // `--output=FILE`, `-oFILE`, and lists of traces.
+    let names = |word: &OsString| {
+        let word = word.to_string_lossy();
+        let mut parts = word.split(['=', ',']).chain(word.strip_prefix("-o"));
+        is_own(&word) || parts.any(is_own)
+    };
+    words.filter(names).count() > 1
+}
+
+/// What two paths of one file have in common.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<impl PartialEq + use<>> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<impl PartialEq + use<>> {
+    fs::canonicalize(path).ok().filter(|path| path.is_file())
+}
+
+/// Refuses a file that cannot be written to.
+pub(crate) fn check_place(path: &Path) -> Result<(), Refused> {
     let shown = path.display();
     if path.is_dir() {
         return Err(Refused(format!("`{shown}` is a directory")));
@@ -158,6 +209,34 @@ mod tests {
         // A pipe that was replaced has no writer: the reader would wait for ever.
         assert!(fs::metadata(&path).unwrap().file_type().is_fifo());
         assert_eq!(reader.join().unwrap(), "results");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_read_is_not_written_to_by_whatever_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let [one, other] = ["a.txt", "b.txt"].map(|name| directory.path().join(name));
+        fs::write(&one, "text").unwrap();
+        fs::hard_link(&one, &other).unwrap();
+        let [read, written] = [&one, &other].map(|path| path.display().to_string());
+        let named = |words: &[String]| is_named_twice(&other, words.iter().map(OsString::from));
+        assert!(!named(&["import".into(), "-o".into(), written.clone()]), "it is written alone");
+        for word in [&written, &format!("--output={written}"), &format!("-o{written}")] {
+            assert!(named(&[read.clone(), word.clone()]), "{word}");
+        }
+        assert!(named(&[format!("c.txt,{read}"), written]));
+    }
+
+    #[test]
+    fn a_recorded_trace_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("results.csv");
+        for (content, is_refused) in
+            [("lookaside trace\n\x04", true), ("PERFILE2", true), ("a,b", false)]
+        {
+            fs::write(&path, content).unwrap();
+            assert_eq!(check(&path).is_err(), is_refused, "{content}");
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! What the pages of replays say of plausible machines, and of what their machine has no price for.
 
-use lookaside_replay::{advice::MACHINES, assume::CostsOf};
+use lookaside_replay::{
+    advice::{MACHINES, TIE},
+    assume::CostsOf,
+};
 use lookaside_simulation::{
     data::{Machine, Ranges},
     sensitivity::{Answer, Gaps, words},
@@ -58,6 +61,22 @@ pub(super) fn how_sure(answer: Option<&Answer>, sides: &[String], more: &[String
     let lines = words::certainty(answer, sides);
     let lines = lines.iter().chain(more).map(|line| format!("* {}", wrapped(line, 0)));
     format!("how sure this is\n\n{}\n", lines.collect::<String>())
+}
+
+/// That what takes less on most plausible machines is not what takes less with the file's numbers, which these are for the
+/// sides: nothing where it is, or where they come to the same.
+pub(super) fn turned(answer: Option<&Answer>, values: &[f64], sides: &[String]) -> Option<String> {
+    let answer = answer.filter(|of| of.pair[0] != of.pair[1])?;
+    let [leader, _] = answer.pair;
+    let least = values.iter().copied().fold(f64::MAX, f64::min);
+    let is_clear = 2 * answer.best[leader] > answer.machines;
+    (is_clear && least * (1.0 + TIE) < values[leader]).then(|| {
+        format!(
+            "On plausible machines the order turns: the least is under {} on {} of {}: go by that, and not by the file's \
+             numbers alone.",
+            sides[leader], answer.best[leader], answer.machines
+        )
+    })
 }
 
 /// Which machines the costs of a page are of, and what of them is not known.

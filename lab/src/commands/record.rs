@@ -255,7 +255,7 @@ impl Output {
         }
         match fs::metadata(output.folder()) {
             Ok(folder) if folder.is_dir() => {
-                output::check(&output.path)?;
+                output::check_place(&output.path)?;
                 Ok(output)
             }
             _ => Err(Refused(format!("{}: there is no such folder", output.folder().display()))),

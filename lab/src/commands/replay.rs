@@ -195,7 +195,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Format::Table => plan.to_text(&shown, Grid::to_text),
     };
     arguments.output.write(&text)?;
-    arguments.report.write(&plan, &shown.runs)?;
+    arguments.report.write(&plan, &shown)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -270,7 +270,10 @@ impl<'a> Plan<'a> {
             );
         }
         if runs.iter().any(|run| run.share() > 1.0) {
-            text += &format!("{}\n\n", wrapped(OVERFULL, 0));
+            text += &format!("{}\n", wrapped(OVERFULL, 0));
+        }
+        if let Some(unequal) = unequal(runs) {
+            text += &format!("{}\n", wrapped(&unequal, 0));
         }
         text += &format!("operations\n\n{}\n", form(&operations(runs)));
         text += &format!("how long operations take, in ns\n\n{}\n", form(&latencies(runs)));
@@ -295,6 +298,7 @@ impl<'a> Plan<'a> {
             row("time", "total", "time", run.total.to_string(), "ps");
             row("time", "total", "share", run.share().to_string(), "");
             row("time", "known", "time", run.known().to_string(), "ps");
+            row("time", "known", "share", run.share_of(run.known()).to_string(), "");
             row("time", "rest", "time", run.rest.total().to_string(), "ps");
             for (name, refills) in ["refills_low", "refills_high"].iter().zip(band(run)) {
                 row("time", name, "time", refills.to_string(), "ps");
@@ -452,13 +456,14 @@ fn implausible(runs: &[Replayed], answer: &Answer) -> Vec<String> {
         let of = format!("The time under {}", run.strategy);
         let Interval { low, median, high } = answer.intervals[place][0];
         let [low, high] = [low * (1.0 - HARDLY_ACCESSED), high * (1.0 + HARDLY_ACCESSED)];
-        words::implausible(&of, run.known() as f64 / 1e9, &Interval { low, median, high })
+        words::implausible(&of, run.known() as f64 / 1e9, "ms", &Interval { low, median, high })
     };
     runs.iter().enumerate().filter_map(one).collect()
 }
 
 /// What is known of the first strategy and of the others, with its range, and how much refills may add.
-fn headline(Shown { runs, answer }: &Shown) -> String {
+fn headline(shown: &Shown) -> String {
+    let Shown { runs, answer } = shown;
     let spent = |(place, run): (usize, &Replayed)| {
         let range = answer.as_ref().map_or(String::new(), |answer| {
             let Interval { low, high, .. } = answer.intervals[place][0];
@@ -471,14 +476,30 @@ fn headline(Shown { runs, answer }: &Shown) -> String {
     let ranges = answer.as_ref().map_or(String::new(), |answer| {
         format!(" In brackets: where at least 80 % of {} plausible machines are.", answer.machines)
     });
-    let [low, high] = band(&runs[0]).map(|refills| share(runs[0].share_of(refills)));
+    let turned = turned(shown).map_or(String::new(), |turned| format!(" {turned}"));
+    let refills = if runs[0].has_unpriced_refills() {
+        format!("{} has no price for a walk, so that they cost nothing here.", runs[0].machine)
+    } else {
+        let [low, high] = band(&runs[0]).map(|refills| share(runs[0].share_of(refills)));
+        format!(
+            "under {} they take {low} to {high} more with a quarter and with {BAND} times the assumed working set.",
+            runs[0].strategy,
+        )
+    };
+    let known = match runs.iter().all(|run| run.known() == 0 && !run.is_idle()) {
+        true => format!("no time that {} has a price for.", runs[0].machine),
+        false => format!("{} of the time of all CPUs.{turned}{ranges}", known.join(", ")),
+    };
     format!(
-        "Switches, flushes, waits and interrupted CPUs take {} of the time of all CPUs.{ranges} Refills are not \
-         known from a trace: under {} they take {low} to {high} more with a quarter and with {BAND} times the \
-         assumed working set.",
-        known.join(", "),
-        runs[0].strategy,
+        "Switches, flushes, waits and interrupted CPUs take {known} Refills are not known from a trace: {refills}",
     )
+}
+
+/// That the order of the strategies is another on plausible machines.
+fn turned(Shown { runs, answer }: &Shown) -> Option<String> {
+    let known: Vec<f64> = runs.iter().map(|run| run.known() as f64).collect();
+    let names: Vec<String> = runs.iter().map(|run| run.strategy.clone()).collect();
+    plausible::turned(answer.as_ref(), &known, &names)
 }
 
 fn operations_of(run: &Replayed) -> [(&'static str, u64); 8] {
@@ -503,7 +524,21 @@ fn operations(runs: &[Replayed]) -> Grid {
             grid.row([name.to_owned()].into_iter().chain(counts.iter().map(u64::to_string)));
         }
     }
+    let each = |run: &Replayed| run.operations.walks as f64 / run.operations.accesses.max(1) as f64;
+    let each = runs.iter().map(|run| format!("{:.3}", each(run)));
+    grid.row(["walks for each access".to_owned()].into_iter().chain(each));
     grid
+}
+
+/// That refills are of different amounts of work, where they are by more than a twentieth.
+fn unequal(runs: &[Replayed]) -> Option<String> {
+    let accesses = || runs.iter().map(|run| run.operations.accesses);
+    let [least, most] = [accesses().min()?, accesses().max()?];
+    (20 * (most - least) > most).then(|| {
+        "Refills are of different amounts of work: what upkeep takes longer is taken from computing, so that programs access \
+         fewer pages there. Walks for each access compare them."
+            .to_owned()
+    })
 }
 
 fn latencies(runs: &[Replayed]) -> Grid {
@@ -557,7 +592,7 @@ fn initiators(runs: &[Replayed], most: Option<usize>) -> Grid {
         };
         let sum = |of: fn(&Blame) -> u64| others.iter().map(of).sum::<u64>().to_string();
         let start = [
-            format!("{} others", others.len()),
+            format!("{} other{}", others.len(), if others.len() == 1 { "" } else { "s" }),
             String::new(),
             sum(|blame| blame.count),
             sum(|blame| blame.interrupts),

@@ -7,7 +7,7 @@ use lookaside_simulation::{
     data::Machine,
     reproduce::{Book, Run},
     seeds,
-    sensitivity::{self, Answer, Question, words},
+    sensitivity::{self, Answer, Gaps, Question, words},
     strategy,
     workload::{self, Outcome},
 };
@@ -74,6 +74,8 @@ struct Results {
     metrics: Vec<Metric>,
     /// Of the first seed.
     counters: Counters,
+    /// How many CPUs it ran on.
+    cpus: usize,
     /// What is to be known of the results of the first seed.
     notes: Vec<String>,
     events: u64,
@@ -171,7 +173,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         }
     };
     let left_out = arguments.plausible.is_none() && affordable == 0 && timeline.moments() == 0;
-    let results = Shown { results, answer, assumed, left_out: left_out.then_some(cost) };
+    let gaps = words::gaps(&Gaps::of(machine, &book.ranges), &key).filter(|_| answer.is_none());
+    let left_out = left_out.then_some(cost);
+    let results = Shown { results, answer, assumed, gaps, left_out };
     let text = match output.format {
         Format::Json => to_json(arguments, &key, &results),
         Format::Csv => metrics(&results, arguments.seeds > 1).to_csv(),
@@ -204,6 +208,7 @@ impl Results {
             strategy: strategy.to_owned(),
             metrics: (0..first.metrics.len()).map(metric).collect(),
             counters: first.report.counters(),
+            cpus: first.report.cpus.len(),
             notes: first.notes.clone(),
             events: outcomes.iter().map(|outcome| outcome.report.events).sum(),
             simulated: outcomes.iter().map(|outcome| outcome.report.elapsed).sum(),
@@ -227,6 +232,8 @@ struct Shown {
     answer: Option<Answer>,
     /// Paths of the machine that are assumed.
     assumed: Vec<&'static str>,
+    /// What the machine has no price for, where plausible machines do not say it.
+    gaps: Option<String>,
     /// How many events a run of all strategies has, where plausible machines were not asked as it has too many.
     left_out: Option<u64>,
 }
@@ -307,7 +314,7 @@ fn implausible(shown: &Shown, answer: &Answer) -> Vec<String> {
             continue;
         };
         let of = format!("{} of {}", metric.key, one.strategy);
-        lines.extend(words::implausible(&of, metric.values[0], interval));
+        lines.extend(words::implausible(&of, metric.values[0], metric.unit, interval));
     }
     lines
 }
@@ -341,7 +348,15 @@ fn metrics(shown: &Shown, spread: bool) -> Grid {
             let all = spread && answer.is_none();
             let values = if all { &found.values[..] } else { &found.values[..1] };
             row.extend(values.iter().map(|&value| number(value)));
-            row.push(one.ratio(&results[0], found.key).map(times).unwrap_or_default());
+            let ratio = match answer {
+                Some(answer) => {
+                    let first = results[0].metrics.iter().position(|first| first.key == found.key);
+                    let median = |of: usize, place: usize| answer.intervals[of][place].median;
+                    first.map(|first| median(strategy, place) / median(0, first))
+                }
+                None => one.ratio(&results[0], found.key),
+            };
+            row.push(ratio.filter(|ratio| ratio.is_finite()).map(times).unwrap_or_default());
             grid.row(row);
         }
     }
@@ -370,8 +385,9 @@ fn to_text(
 ) -> String {
     let Arguments { workload, cpus, x, option, seed, seeds, .. } = arguments;
     let mut heading = format!("{workload} on {machine}");
-    if let Some(cpus) = cpus {
-        heading += &format!(", {cpus} CPUs");
+    if cpus.is_some() {
+        let cpus = shown.results[0].cpus;
+        heading += &format!(", {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
     }
     if let Some(x) = x {
         heading += &format!(", x = {x}");
@@ -401,8 +417,8 @@ fn to_text(
     }
     if let Some(answer) = &shown.answer {
         let about = format!(
-            "plausible, from, to: the median of {} plausible machines, and where at least 80 % of them are. The file's value, and the \
-             ratio, are with the numbers of the machine file alone.",
+            "plausible, from, to: the median of {} plausible machines, and where at least 80 % of them are. The ratio is of these \
+             medians; the file's value is with the numbers of the machine file alone.",
             answer.machines
         );
         certainty += &wrapped(&about, 0);
@@ -414,6 +430,16 @@ fn to_text(
         for line in words::sentences(answer, &strategies, machine) {
             certainty += &wrapped(&line, 0);
         }
+    }
+    let ran = shown.results[0].cpus;
+    if let Some(given) = cpus.filter(|&given| given != ran) {
+        let line = format!(
+            "`--cpus {given}` changes nothing: the workload has a number of CPUs of its own, {ran}."
+        );
+        certainty += &wrapped(&line, 0);
+    }
+    if let Some(gaps) = &shown.gaps {
+        certainty += &wrapped(gaps, 0);
     }
     if let Some(events) = shown.left_out {
         let line = format!(

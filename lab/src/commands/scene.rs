@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lookaside_replay::{
-    Replayed, WorkingSet,
+    OVERFULL, Replayed, WorkingSet,
     assume::{fitting_machine, usual_flushes, usual_strategies},
     difference::{Change, Difference, Per, Side},
     inputs::has_flushes,
@@ -12,7 +12,7 @@ use lookaside_replay::{
 use lookaside_simulation::reproduce::Book;
 use lookaside_terminal::{
     Refused,
-    grid::{Grid, number, percent},
+    grid::{Grid, number, percent, wrapped},
 };
 use lookaside_traces::{Trace, import, reconstruct::reconstruct};
 use rayon::prelude::*;
@@ -22,6 +22,9 @@ use super::{output::Output, progress};
 
 /// The version of the JSON of `diff` and `what-if`.
 pub(super) const VERSION: u32 = 1;
+
+/// What a side without knobs is called.
+pub(super) const AS_RECORDED: &str = "as recorded";
 
 /// How many initiators are shown.
 const INITIATORS: usize = 12;
@@ -163,6 +166,28 @@ pub(super) fn tables(
     text + &form(&grid(["process", "operation"], most, sides, &ms))
 }
 
+/// All of a comparison in one table for programs: times in picoseconds, shares as fractions.
+pub(super) fn to_csv(of: &Difference) -> String {
+    let ends = ["before", "before_low", "before_high", "after", "after_low", "after_high"];
+    let mut grid = Grid::new(["table", "row", "operation"].into_iter().chain(ends), &[0, 1, 2]);
+    let mut rows = |table: &str, all: &[Change]| {
+        for Change { what, before, after } in all {
+            let mut row = vec![table.to_owned()];
+            row.extend([0, 1].map(|place| what.get(place).cloned().unwrap_or_default()));
+            let numbers =
+                [before.median, before.low, before.high, after.median, after.low, after.high];
+            row.extend(numbers.map(|number| number.to_string()));
+            grid.row(row);
+        }
+    };
+    rows("time", &of.causes);
+    rows("time", core::slice::from_ref(&of.known));
+    rows("share", core::slice::from_ref(&of.share));
+    rows("count", &of.reasons);
+    rows("initiator", &of.initiators);
+    grid.to_csv()
+}
+
 /// A table of changes: both sides with their spread, and the change where it is beyond that.
 fn grid<'c, const N: usize>(
     first: [&str; N],
@@ -211,6 +236,15 @@ pub(super) fn to_json(of: &Difference, sides: [&str; 2], about: &Value) -> Value
     value
 }
 
+/// What is to be said of shares above 100 %: nothing where there are none.
+pub(super) fn overfull<'d>(all: impl IntoIterator<Item = &'d Difference>) -> String {
+    let is_overfull = |of: &Difference| of.share.before.median > 1.0 || of.share.after.median > 1.0;
+    match all.into_iter().any(is_overfull) {
+        true => format!("{}\n", wrapped(OVERFULL, 0)),
+        false => String::new(),
+    }
+}
+
 /// A share for people.
 pub(super) fn share(part: f64) -> String {
     format!("{:.3} %", part * 100.0)
@@ -219,7 +253,7 @@ pub(super) fn share(part: f64) -> String {
 /// The knob arguments of one side, in words.
 pub(super) fn side_name(knobs: &[Knob]) -> String {
     match knobs {
-        [] => "as recorded".to_owned(),
+        [] => AS_RECORDED.to_owned(),
         knobs => knobs.iter().map(Knob::to_string).collect::<Vec<_>>().join(" "),
     }
 }

@@ -57,7 +57,13 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 /// Runs `lookaside watch`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { prometheus, duration, buffer: buffer_kib, .. } = *arguments;
-    let refuse = |error: io::Error| Refused(format!("{prometheus}: {error}"));
+    let refuse = |error: io::Error| {
+        let other = match error.kind() {
+            io::ErrorKind::AddrInUse => ": `--prometheus` takes another port",
+            _ => "",
+        };
+        Refused(format!("{prometheus}: {error}{other}"))
+    };
     let listener = TcpListener::bind(prometheus).map_err(refuse)?;
     let place = listener.local_addr().map_err(refuse)?;
     let counts = Arc::new(Mutex::new(Counts::default()));
@@ -69,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
             thread::spawn(move || drop(answer(stream, &counts)));
         }
     });
-    eprintln!("counts are at http://{place}/metrics, once events are read");
+    let mut begun = false;
     let plan = Plan {
         what: What::System,
         duration,
@@ -80,6 +86,10 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         folder: PathBuf::new(),
     };
     let end = record::watch(&plan, |seen, names| {
+        // What cannot be watched has failed before.
+        if !core::mem::replace(&mut begun, true) {
+            eprintln!("counts are at http://{place}/metrics");
+        }
         counts.lock().unwrap_or_else(PoisonError::into_inner).note(&seen, names);
     });
     match end {

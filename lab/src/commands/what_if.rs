@@ -91,6 +91,16 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// What knobs would change, and whether plausible machines say otherwise.
+    fn answer(&self, settings: &str, of: &Difference, plausible: Option<&Answer>) -> String {
+        let text = answer(self.read, self.now, settings, of);
+        let known = [of.known.before.median, of.known.after.median];
+        match plausible::turned(plausible, &known, &side_names(settings)) {
+            Some(turned) => format!("{text} {turned}"),
+            None => text,
+        }
+    }
+
     /// What plausible machines say of knobs beside the settings that were recorded.
     fn on_plausible_machines(&self, knobs: &[Knob]) -> Result<Option<Answer>, Refused> {
         if self.options.output.format == Format::Csv {
@@ -111,15 +121,15 @@ fn side_names(settings: &str) -> [String; 2] {
 
 /// Knobs that are applied together.
 fn together(asked: &Asked<'_>, knobs: &[Knob]) -> super::Result {
-    let Asked { read, now, options, costs, .. } = asked;
+    let Asked { now, options, costs, .. } = asked;
     let then = now.with(knobs)?;
     let sides = options.sides(&[core::slice::from_ref(now), core::slice::from_ref(&then)])?;
     let difference = Difference::between(&sides[0], &sides[1], Per::Second);
     let settings = scene::side_name(knobs);
     let names = ["as recorded", &settings];
-    let sentence = answer(read, now, &settings, &difference);
     let plausible = asked.on_plausible_machines(knobs)?;
     let sides = side_names(&settings);
+    let sentence = asked.answer(&settings, &difference, plausible.as_ref());
     let text = match options.output.format {
         Format::Json => {
             let mut about = json!({
@@ -132,10 +142,11 @@ fn together(asked: &Asked<'_>, knobs: &[Knob]) -> super::Result {
             costs.add_to(&mut about);
             format!("{:#}\n", scene::to_json(&difference, names, &about))
         }
-        Format::Csv => scene::tables(&difference, names, Counted::ByModel, Grid::to_csv),
+        Format::Csv => scene::to_csv(&difference),
         form => {
             let form = if form == Format::Markdown { Grid::to_markdown } else { Grid::to_text };
             let mut text = format!("{}\n{}", wrapped(&sentence, 0), costs.text());
+            text += &scene::overfull([&difference]);
             text += &plausible::how_sure(plausible.as_ref(), &sides, &[]);
             text += &scene::tables(&difference, names, Counted::ByModel, form);
             text + "\nwhat this rests on\n\n" + &assumptions(then.assumed.iter())
@@ -147,22 +158,37 @@ fn together(asked: &Asked<'_>, knobs: &[Knob]) -> super::Result {
 
 fn assumptions<'a>(assumed: impl Iterator<Item = &'a String>) -> String {
     let spread = "`~` is no change beyond the spread of the replays.".to_owned();
+    let refills = "Refills are those of the accesses for which there is time in a replay: what upkeep takes from computing, \
+                   and what a knob adds to it, changes their number, and more CPUs access more."
+        .to_owned();
     let item = |text: &str| format!("* {}", wrapped(text, 0));
-    item(&spread) + &assumed.map(|text| item(text)).collect::<String>()
+    item(&spread) + &item(&refills) + &assumed.map(|text| item(text)).collect::<String>()
+}
+
+/// The knob with which what is known is least.
+fn least<'k>(changes: &[(&'k Knob, Difference)]) -> Option<&'k Knob> {
+    let known = |of: &Difference| of.known.after.median;
+    let least = changes.iter().min_by(|(_, a), (_, b)| known(a).total_cmp(&known(b)));
+    least.map(|(knob, _)| *knob)
 }
 
 /// What knobs would change, in a sentence or two.
 fn answer(read: &Read, now: &Scenario, settings: &str, of: &Difference) -> String {
     let [was, is] = [&of.share.before, &of.share.after].map(|spread| scene::share(spread.median));
     let place = format!("`{}` on {} with {} CPUs", read.subject(), now.machine.name, now.cpus);
+    // What has no price takes nothing here.
+    let unpriced = match now.machine.unpriced().next() {
+        Some(_) => ", as far as they have a price there",
+        None => "",
+    };
     if !of.known.differs() && !of.share.differs() {
         return format!(
-            "{place} spends {was} of the time of all CPUs on TLB flushes and switches; {settings} changes nothing beyond \
+            "{place} spends {was} of the time of all CPUs on TLB flushes and switches{unpriced}; {settings} changes nothing beyond \
              the spread."
         );
     }
     let spends = format!(
-        "{place} spends {was} of the time of all CPUs on TLB flushes and switches; with {settings} it would be {is}"
+        "{place} spends {was} of the time of all CPUs on TLB flushes and switches{unpriced}; with {settings} it would be {is}"
     );
     let largest = scene::largest(of).map_or(String::new(), |change| {
         let ms = |value: f64| number(value / 1e9);
@@ -256,6 +282,18 @@ fn each(asked: &Asked<'_>) -> super::Result {
             costs.add_to(&mut value);
             format!("{value:#}\n")
         }
+        Format::Csv => {
+            let mut grid = Grid::new(["knob", "known_ms", "share", "refills_ms"], &[0]);
+            let now = changes.first().map(|(_, of)| ("as recorded".to_owned(), of, 0));
+            let then = changes.iter().map(|(knob, of)| (knob.to_string(), of, 1));
+            for (knob, of, side) in now.into_iter().chain(then) {
+                let [known, share] =
+                    [&of.known, &of.share].map(|of| [of.before, of.after][side].median);
+                let numbers = [known / 1e9, share, refills(of)[side] / 1e9];
+                grid.row([knob].into_iter().chain(numbers.map(|number| number.to_string())));
+            }
+            grid.to_csv()
+        }
         form => {
             let ms = |value: f64| number(value / 1e9);
             let mut grid = Grid::new(
@@ -286,15 +324,20 @@ fn each(asked: &Asked<'_>) -> super::Result {
                 grid.row([knob.to_string()].into_iter().chain(cells));
             }
             let table = match form {
-                Format::Csv => grid.to_csv(),
                 Format::Markdown => grid.to_markdown(),
                 _ => grid.to_text(),
             };
-            if form == Format::Csv {
-                table
-            } else {
+            {
                 let sentence = match best {
-                    Some((knob, of)) => answer(read, now, &knob.to_string(), of),
+                    Some((knob, of)) => {
+                        let also = least(&changes).filter(|other| *other != *knob).map_or(String::new(), |other| {
+                            format!(
+                                " Without refills {other} would save more; the best is the one with the least of both together, with \
+                                 refills as assumed."
+                            )
+                        });
+                        asked.answer(&knob.to_string(), of, plausible.as_ref()) + &also
+                    }
                     None => {
                         format!("No knob makes `{}` spend less beyond the spread.", read.subject())
                     }
@@ -308,10 +351,11 @@ fn each(asked: &Asked<'_>) -> super::Result {
                 let sentences: BTreeSet<&String> =
                     tried.iter().flat_map(|(_, then)| &then.assumed).collect();
                 format!(
-                    "{}\n{}{}switches, flushes, waits and interrupted CPUs, all CPUs, under {}, by the last column\n\n{table}\nwhat \
+                    "{}\n{}{}{}switches, flushes, waits and interrupted CPUs, all CPUs, under {}, by the last column\n\n{table}\nwhat \
                      this rests on\n\n{}{not}",
                     wrapped(&sentence, 0),
                     costs.text(),
+                    scene::overfull(changes.iter().map(|(_, of)| of)),
                     plausible::how_sure(plausible.as_ref(), &sides, &[]),
                     now.strategy,
                     assumptions(sentences.into_iter()),

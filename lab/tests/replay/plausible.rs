@@ -119,6 +119,30 @@ fn settings_and_sides_are_asked_of_plausible_machines() {
     assert!(text.contains("sort.trace is best on 100 % of 4 plausible machines"), "{text}");
 }
 
+/// With INVLPGB for nothing the library is ahead, and on every plausible machine behind.
+#[test]
+fn an_order_that_turns_is_in_the_answer_and_in_the_report() {
+    let turns = "the order turns: the least is under linux-invlpgb-2025 on 4 of 4";
+    let words = ["traces/compile.trace", "--machine", "genoa", "--plausible", "4"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("report");
+    let to = ["--report", report.to_str().expect("text"), "--curve", "none", "--no-sensitivity"];
+    let text = page(&[&["replay"], &words[..], &to[..]].concat());
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains(turns), "{text}");
+    let read = std::fs::read_to_string(report.join("report.json")).expect("the report");
+    let read: Value = serde_json::from_str(&read).expect("JSON");
+    assert!(read["turned"].as_str().expect("text").contains(turns), "{read}");
+    assert!(read["certainty"][0].as_str().expect("text").contains("best on 100 %"), "{read}");
+    let with = ["--with", "strategy=lookaside", "--seeds", "1"];
+    let text = page(&[&["diff"], &words[..], &with[..]].concat());
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("the order turns: the least is under the recorded settings on 4 of 4"),
+        "{text}"
+    );
+}
+
 #[test]
 fn none_or_enough_are_asked() {
     for words in SHORT {
@@ -140,7 +164,7 @@ fn what_is_for_nothing_in_a_file_has_a_range() {
     let text = page(&words);
     for part in [
         "time on at least 80 % of 4 plausible machines of this kind: ",
-        "The time under lookaside with the file's numbers, 0, is below what is plausible: take the plausible one.",
+        "The time under lookaside with the file's numbers, 0 ms, is below what is plausible: take the plausible one.",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }

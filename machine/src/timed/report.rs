@@ -214,7 +214,9 @@ impl fmt::Display for Failure {
                 writeln!(f)?;
                 history.iter().try_for_each(|line| writeln!(f, "{line}"))
             }
-            Self::OutOfTime { limit } => write!(f, "the run is not over after {limit} ps"),
+            Self::OutOfTime { limit } => {
+                write!(f, "the run is not over after {:.3} s of the model", *limit as f64 / 1e12)
+            }
         }
     }
 }

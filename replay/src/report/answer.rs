@@ -23,7 +23,10 @@ const CLEAR: f64 = 1.05;
 /// If the document has no results.
 #[must_use]
 pub fn answer(document: &Document) -> String {
-    let text = known(document);
+    let mut text = known(document);
+    if let Some(turned) = &document.turned {
+        text = format!("{text} {turned}");
+    }
     let baseline = document.baseline();
     let Some([low, high]) = baseline.refills_band.filter(|band| *band != [0, 0]) else {
         return text;
@@ -57,10 +60,15 @@ fn known(document: &Document) -> String {
                 other.strategy,
                 time(other.known() as f64)
             ),
+            _ if !baseline.is_idle() => format!(
+                "What `{}` on {machine} with {cpus} spends {upkeep} is not known: none of its {} flushes and {} switches does \
+                 anything there that the machine has a price for.",
+                subject, baseline.operations.flushes, baseline.operations.switches,
+            ),
             _ => format!("{place} spends no time {upkeep}."),
         };
     }
-    let spends = format!("{place} spends {} of its time {upkeep}", share(baseline));
+    let spends = format!("{place} spends {} of the time of all CPUs {upkeep}", share(baseline));
     let Some(other) = document.best_other() else {
         return format!("{spends} under `{name}`: {}.", time(baseline.known() as f64));
     };

@@ -15,6 +15,8 @@ struct Strategy<'a> {
     traced: u64,
     total: u64,
     share: f64,
+    known: u64,
+    known_share: f64,
     switches_ps: u64,
     refills_ps: u64,
     flushes_ps: u64,
@@ -97,6 +99,8 @@ pub fn strategies(document: &Document) -> String {
             traced: result.traced,
             total: result.total,
             share: share(result),
+            known: result.known(),
+            known_share: result.share_of(result.known()),
             switches_ps: upkeep.switches,
             refills_ps: upkeep.refills,
             flushes_ps: upkeep.flushes,
@@ -192,6 +196,12 @@ mod tests {
             let causes = Upkeep::NAMES.map(|name| column(&format!("{name}_ps")));
             let sum: u64 = causes.iter().map(|&i| row[i].parse::<u64>().unwrap()).sum();
             assert_eq!(sum, result.total);
+            let known = sum - result.upkeep.refills;
+            assert_eq!(row[column("known")].parse::<u64>().unwrap(), known);
+            assert!(
+                row[column("known_share")].parse::<f64>().unwrap()
+                    < row[column("share")].parse().unwrap()
+            );
         }
         let lines = |text: &str| text.lines().count() - 1;
         assert_eq!(lines(&rows), document.results.len());

@@ -23,6 +23,10 @@ pub struct Document {
     pub results: Vec<Replayed>,
     /// Upkeep with other numbers of CPUs, for each strategy that was replayed so.
     pub scaling: Vec<Curve>,
+    /// How sure the answer is, by plausible machines: a sentence each; empty where none were asked.
+    pub certainty: Vec<String>,
+    /// That the order of the strategies is another on plausible machines, where it is.
+    pub turned: Option<String>,
     /// The assumptions.
     pub assumptions: Assumptions,
     /// How much the answer depends on each number, if that was tried.

@@ -28,6 +28,8 @@ pub(crate) fn ordinary() -> Document {
             curve("lookaside", &[0.0012, 0.0028, 0.0061, 0.0094, 0.014, 0.023, 0.041]),
             curve("freebsd-2019", &[0.001, 0.0025, 0.0069, 0.024, 0.071, 0.19, 0.52]),
         ],
+        certainty: Vec::new(),
+        turned: None,
         assumptions: Assumptions {
             working_set: WorkingSet { window: 100_000, hot: 64, others: 16, pool: 512 },
             working_set_from: "It was not measured: these are the defaults.".into(),
@@ -77,7 +79,7 @@ pub(crate) fn idle() -> Document {
     document.question = question("sleep", "sleep.trace");
     for result in &mut document.results {
         (result.total, result.upkeep) = (0, Upkeep::default());
-        result.operations = Operations { switches: 12, ..Operations::default() };
+        result.operations = Operations::default();
         result.blame.clear();
         result.latencies.clear();
     }

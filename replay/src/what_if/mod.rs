@@ -59,6 +59,11 @@ impl Scenario {
             }
         }
         knobs.iter().try_for_each(|knob| apply::apply(knob, &mut other))?;
+        if knobs.contains(&Knob::Pti(true)) && other.machine.features.tag_bits == 0 {
+            let why = "without PCIDs and with page tables of the kernel's own each way into the kernel and back flushes, which no \
+                       trace shows: `pti=on` needs `pcid=on`, and a machine that has PCIDs";
+            return Err(Refused(why.into()));
+        }
         Ok(other)
     }
 

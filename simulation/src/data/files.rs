@@ -147,18 +147,18 @@ impl Files {
     }
 }
 
-/// The names of the machines of the repository, sorted.
+/// The names of the machines of [`Files::own`], sorted.
 pub fn machines() -> impl Iterator<Item = &'static str> {
-    OWN.machines.iter().map(Text::stem)
+    Files::own().machines.iter().map(Text::stem)
 }
 
-/// The published results of the repository, in the order of the files and of the results in each.
+/// The published results of [`Files::own`], in the order of the files and of the results in each.
 ///
 /// # Errors
 ///
 /// The first thing that is wrong in a file.
 pub fn published() -> Result<Vec<Published>, Refused> {
-    OWN.published()
+    Files::own().published()
 }
 
 /// The parameters of a workload by name, each in the unit that `published/workloads.toml` has; none
@@ -168,11 +168,11 @@ pub fn published() -> Result<Vec<Published>, Refused> {
 ///
 /// The first thing that is wrong in the file.
 pub fn parameters(workload: &str) -> Result<BTreeMap<String, f64>, Refused> {
-    Ok(OWN.parameters()?.of(workload))
+    Ok(Files::own().parameters()?.of(workload))
 }
 
 impl Machine {
-    /// A machine of the repository by name, or that of a file by its path: that is what has a `/`
+    /// A machine of [`Files::own`] by name, or that of a file by its path: that is what has a `/`
     /// in it or ends in `.toml`.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl Machine {
         if name_or_path.contains('/') || name_or_path.ends_with(".toml") {
             return Self::open(Path::new(name_or_path));
         }
-        match OWN.machines.iter().find(|file| file.stem() == name_or_path) {
+        match Files::own().machines.iter().find(|file| file.stem() == name_or_path) {
             Some(file) => machine::read(file),
             None if Path::new(name_or_path).exists() => Err(Refused(format!(
                 "there is no machine `{name_or_path}`; if the file is meant, its name must end in `.toml`"

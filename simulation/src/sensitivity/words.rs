@@ -105,12 +105,13 @@ pub fn reasons(answer: &Answer) -> Vec<String> {
 
 /// What is to be said of a value with the file's numbers that is outside what plausible machines give.
 #[must_use]
-pub fn implausible(of: &str, value: f64, interval: &Interval) -> Option<String> {
+pub fn implausible(of: &str, value: f64, unit: &str, interval: &Interval) -> Option<String> {
     let side = if value < interval.low { "below" } else { "above" };
     (!interval.has(value)).then(|| {
         format!(
-            "{of} with the file's numbers, {}, is {side} what is plausible: take the plausible one.",
-            number(value)
+            "{of} with the file's numbers, {}{}{unit}, is {side} what is plausible: take the plausible one.",
+            number(value),
+            if unit.is_empty() { "" } else { " " },
         )
     })
 }
@@ -141,6 +142,12 @@ pub fn gaps(gaps: &Gaps, machine: &str) -> Option<String> {
             "{nor} {}: {charged}, and on plausible machines as an assumed range, which nothing published bounds.",
             list(&assumed)
         ));
+    }
+    if unpriced.iter().any(|name| key(name) == "flush_tag") {
+        parts.push(
+            "The library chooses between pages and the tag as if flush_tag took what root_flush does, or what is typical."
+                .to_owned(),
+        );
     }
     if !own.is_empty() {
         parts.push(format!(

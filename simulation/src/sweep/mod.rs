@@ -345,7 +345,7 @@ impl Prepared {
         })
     }
 
-    /// The points that failed although the machine has as many CPUs and the strategy can run on it: the machine, the
+    /// The points that failed although one of the machines has as many CPUs and the strategy can run on it: the machine, the
     /// strategy, the value, and why.
     #[must_use]
     pub fn failed<'w>(&self, swept: &'w Swept) -> Vec<(&'w Curve, f64, &'w str)> {
@@ -357,8 +357,12 @@ impl Prepared {
             if strategy::find(&curve.strategy, machine).is_err() {
                 continue;
             }
-            let most = machine.model.topology.cpus() as f64;
-            let room = |x: f64| !matches!(self.over, Over::Cpus | Over::X) || x <= most;
+            let of = |machine: &Machine| machine.model.topology.cpus();
+            let most = self.sweep.machines.iter().map(of).max().unwrap_or(0);
+            let has_room = of(machine) as f64;
+            let room = |x: f64| {
+                !matches!(self.over, Over::Cpus | Over::X) || x <= has_room || x > most as f64
+            };
             let of = curve.points.iter().filter(|point| room(point.x));
             all.extend(of.filter_map(|point| {
                 Some((curve, point.x, point.samples.as_ref().err()?.as_str()))

@@ -185,7 +185,7 @@ fn values_that_cannot_be_are_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_failure_is_one_line_and_no_room_is_none() {
+fn a_failure_is_one_line_and_no_room_is_none_where_a_machine_has_it() {
     assert_eq!(summary("stale translation: CPU 3\nhistory\nmore"), "stale translation: CPU 3");
     let sweep = ParameterSweep {
         workload: "storm".to_owned(),
@@ -196,9 +196,15 @@ fn a_failure_is_one_line_and_no_room_is_none() {
         seeds: [1, 1],
         ..ParameterSweep::default()
     };
+    let machines = vec![Machine::named("zen5").unwrap(), Machine::named("genoa").unwrap()];
+    let with_room = ParameterSweep { machines, ..sweep.clone() }.prepare().unwrap();
+    let swept = with_room.run(&|| ()).unwrap();
+    assert_eq!(with_room.failed(&swept), [], "{swept:?}");
+    // No machine of the sweep has 200 CPUs.
     let sweep = sweep.prepare().unwrap();
     let mut swept = sweep.run(&|| ()).unwrap();
-    assert_eq!(sweep.failed(&swept), [], "{swept:?}");
+    let failed = sweep.failed(&swept);
+    assert!(failed.len() == 1 && failed[0].1 == 200.0, "{failed:?}");
     swept.curves[0].points[0].samples = Err("stale translation".to_owned());
-    assert_eq!(sweep.failed(&swept).len(), 1);
+    assert_eq!(sweep.failed(&swept).len(), 2);
 }

@@ -229,7 +229,7 @@ impl Head {
 
     fn unpack<'b>(&self, stored: &'b [u8], room: &'b mut Vec<u8>) -> Result<&'b [u8], Malformed> {
         if crc32fast::hash(stored) != self.checksum {
-            return Err("a block is damaged");
+            return Err("a block is damaged: copy the file again, if there is another copy");
         }
         if self.stored == self.raw {
             return Ok(stored);

@@ -164,9 +164,64 @@ fn time(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((time, after_blanks(rest.strip_prefix(b":")?)))
 }
 
+/// What a line of `perf script` lacks that is printed without some of the fields, or has too much; none of other lines.
+pub(super) fn defect(line: &[u8]) -> Option<&'static str> {
+    let words = || line.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    let digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    let is_number = |word: &[u8], point: u8| {
+        let inner = word.strip_suffix(b":").unwrap_or_default();
+        let mut parts = inner.split(|&byte| byte == point);
+        parts.next().is_some_and(digits) && parts.next().is_some_and(digits)
+    };
+    let bracket = |word: &&[u8]| word.starts_with(b"[") && word.ends_with(b"]");
+    let is_thread = |word: &[u8]| word.split(|&byte| byte == b'/').all(digits);
+    let after_time = || words().skip_while(|word| !is_number(word, b'.')).nth(1);
+    let thread = words().position(is_thread)?;
+    let time = words().any(|word| is_number(word, b'.'));
+    if words().any(|word| is_number(word, b',')) {
+        Some("has a comma in its time, where `LC_ALL=C perf script` prints a point")
+    } else if !words().any(|word| bracket(&word)) {
+        time.then_some("has no CPU in brackets")
+    } else if !words().filter(bracket).any(|word| cpu(word).is_some()) {
+        Some("has a number of a CPU that is above 65535")
+    } else if !time {
+        Some("has no time")
+    } else if thread == 0 {
+        Some("has no name of a thread")
+    } else if after_time().is_some_and(digits) {
+        Some("has a period between time and event")
+    } else if after_time().is_some_and(|word| !word[..word.len() - 1].contains(&b':')) {
+        Some("has an event without its provider, as `tlb:` is of `tlb:tlb_flush`")
+    } else {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_line_of_perf_lacks_is_said() {
+        let of = |line: &str| defect(line.as_bytes()).unwrap_or_default();
+        for (line, words) in [
+            (
+                " perf 18/18 49.135779896:  csd:csd_function_entry: func=f, csd=0",
+                "no CPU in brackets",
+            ),
+            (" perf 18/18 [000]  csd:csd_function_entry: func=f, csd=0", "no time"),
+            (" perf 18/18 [99999999] 49.135779896: csd:csd_function_entry: func=f", "above 65535"),
+            (" perf 18/18 [000] 49,135779896: csd:csd_function_entry: func=f", "a comma"),
+            (" perf 18/18 [000] 49.135779896:  1 csd:csd_function_entry: func=f", "a period"),
+            (" perf 18/18 [000] 49.135779896:  csd_function_entry: func=f", "without its provider"),
+            ("18/18 [000] 49.135779896:  csd:csd_function_entry: func=f", "no name of a thread"),
+        ] {
+            assert!(of(line).contains(words), "{line}: {}", of(line));
+        }
+        for line in ["", "some text", " perf 18/18 [000] 49.135779896: tlb:tlb_flush: pages:1"] {
+            assert_eq!(of(line), "", "{line}");
+        }
+    }
 
     fn head(line: &str) -> (Dialect, String, Option<u32>, Option<u32>, u16, u64) {
         let dialect = Dialect::of(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));

@@ -6,7 +6,7 @@ use super::{
     Bad,
     body::{Body, body},
     field::{after_blanks, decimal, split_first},
-    head::{Dialect, Head},
+    head::{Dialect, Head, defect},
     lines::{End, Lines},
     tasks::Seen,
 };
@@ -28,6 +28,8 @@ pub(super) fn read(from: impl Read, tasks: Vec<Task>, names: Names) -> Result<Tr
         events: Vec::new(),
         latest: Vec::new(),
         first_bad: None,
+        defect: None,
+        lines: 0,
         chain: None,
         recorded: BTreeSet::new(),
     };
@@ -56,6 +58,10 @@ struct Reader {
     latest: Vec<Option<(u64, u32)>>,
     /// The first line that could not be read.
     first_bad: Option<u64>,
+    /// What is wrong with it, if that is known.
+    defect: Option<&'static str>,
+    /// How many lines there were of events, whole or not.
+    lines: u64,
     /// The functions of the latest event, as far as they were read; none if it can have none.
     chain: Option<Vec<Frame>>,
     /// The events that a header says were recorded.
@@ -75,9 +81,21 @@ impl Reader {
             self.end_chain();
         }
         match head {
-            Some(head) => self.event(number, &head),
+            Some(head) => {
+                if self.lines == 0 {
+                    self.defect = defect(line);
+                }
+                self.lines += 1;
+                self.event(number, &head);
+            }
             None if self.frame(line) || self.remark(line) => {}
-            None => self.damaged(number),
+            None => {
+                self.lines += 1;
+                if self.first_bad.is_none() {
+                    self.defect = defect(line).or(self.defect);
+                }
+                self.damaged(number);
+            }
         }
     }
 
@@ -242,13 +260,26 @@ impl Reader {
 
     fn finish(mut self, mut tasks: Vec<Task>) -> Result<Trace, Bad> {
         self.end_chain();
+        let place = self.first_bad.map_or(BadPlace::Whole, BadPlace::Line);
+        let hint = self.defect.map_or(String::new(), |defect| {
+            format!(
+                "; a line {defect}: `perf script -F comm,pid,tid,cpu,time,event,trace --ns` prints what is needed"
+            )
+        });
         if !self.events.iter().any(|event| !matches!(event.kind, Kind::Lost { .. })) {
             let why = "no event of interest can be read: it is no file of `lookaside record` \
                        (.trace), of `perf record` (perf.data) or of `trace-cmd record` \
                        (trace.dat), and no text of tracefs, of `trace-cmd report` or of \
                        `perf script`";
-            let place = self.first_bad.map_or(BadPlace::Whole, BadPlace::Line);
-            return Err(Bad(place, why.into()));
+            return Err(Bad(place, format!("{why}{hint}")));
+        }
+        // What is left of most events is another program.
+        let (damaged, lines) = (self.origin.losses.damaged, self.lines);
+        if 2 * damaged > lines {
+            let why = format!(
+                "{damaged} of {lines} lines cannot be read, of which this is the first{hint}"
+            );
+            return Err(Bad(place, why));
         }
         self.seen.complete(&mut tasks);
         if !self.recorded.is_empty() {

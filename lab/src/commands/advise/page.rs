@@ -3,6 +3,7 @@
 use lookaside_replay::{
     BAND, OVERFULL,
     advice::{Advice, CERTAIN, MATTERS, Mechanism, TIE, Verdict},
+    assume::CostsOf,
     inputs::Inputs,
 };
 use lookaside_simulation::{
@@ -63,8 +64,21 @@ fn interval(of: &Interval, form: impl Fn(f64) -> String) -> String {
 }
 
 impl Page<'_> {
-    /// The answer, in a sentence or two.
+    /// The answer; of a machine that stands for the recorded one with what that means for it.
     fn answer(&self) -> String {
+        let text = self.of_this_kind();
+        let origin = &self.read.trace.origin;
+        match CostsOf::of(origin, self.machine, self.inputs.chosen) {
+            CostsOf::StandIn => format!(
+                "{text} That is of {}, which stands for the recorded machine: how certain it is there is not known.",
+                self.machine.key
+            ),
+            _ => text,
+        }
+    }
+
+    /// The answer for machines of this kind, in a sentence or two.
+    fn of_this_kind(&self) -> String {
         let Advice { verdict, mechanisms, plausible, .. } = &self.advice;
         let [leader, second] = plausible.pair.map(|place| &mechanisms[place]);
         let [one, other] = [leader, second].map(|of| name(&of.strategy));

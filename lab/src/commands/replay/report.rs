@@ -14,12 +14,12 @@ use lookaside_replay::{
         self, About, Assumptions, Curve, CurvePoint, Document, Loss, Question, Sensitivity, Swing,
     },
 };
-use lookaside_simulation::data::Machine;
+use lookaside_simulation::{data::Machine, sensitivity::words};
 use lookaside_terminal::{Refused, plain};
 use lookaside_traces::reconstruct::Script;
 use rayon::prelude::*;
 
-use super::{super::output, Plan, progress};
+use super::{super::output, Plan, Shown, progress};
 
 /// The current folder for the parent of a path that has one name alone.
 fn or_here(path: &Path) -> &Path {
@@ -101,8 +101,11 @@ impl Report {
     }
 
     /// Writes the report of what the strategies gave, if one is asked for.
-    pub(super) fn write(&self, plan: &Plan<'_>, results: &[Replayed]) -> super::super::Result<()> {
+    pub(super) fn write(&self, plan: &Plan<'_>, shown: &Shown) -> super::super::Result<()> {
         let Some(folder) = &self.report else { return Ok(()) };
+        let results = &shown.runs[..];
+        let certainty = |answer| words::certainty(answer, &plan.inputs.strategies);
+        let certainty = shown.answer.as_ref().map_or_else(Vec::new, certainty);
         let file = &plan.arguments.file;
         let content = fs::read(file).map_err(|e| Refused(format!("{}: {e}", file.display())))?;
         let basis = plan.basis();
@@ -113,6 +116,7 @@ impl Report {
             false => sensitivity(plan, results, budget / 2)?,
         };
         let mut notes = basis.notes();
+        notes.extend(certainty.iter().cloned());
         notes.extend(left_out(&too_large, left, self.budget));
         let document = Document {
             version: Document::VERSION,
@@ -127,6 +131,8 @@ impl Report {
             machine: About::of(plan.machine),
             results: results.to_vec(),
             scaling,
+            certainty,
+            turned: super::turned(shown),
             assumptions: Assumptions {
                 working_set: plan.inputs.working_set,
                 working_set_from: format!("No trace shows accesses: this is {}.", plan.inputs.from),

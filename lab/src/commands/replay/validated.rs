@@ -76,7 +76,8 @@ pub(super) fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::super::Res
         }
     }
     if !is_csv {
-        text += &format!("what this rests on\n\n{}", plan.assumptions());
+        let costs = plan.costs().text();
+        text += &format!("what this rests on\n\n* {costs}{}", plan.assumptions());
     }
     plan.arguments.output.write(&text)?;
     Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -9,6 +9,8 @@ use lookaside_traces::{CLONE_THREAD, Event, Kind, Pages, Purpose, Reason, record
 const PROCESSES: usize = 1000;
 /// Their name.
 const OTHERS: &str = "(others)";
+/// The name of those of which nothing is known: their threads were there and had ended before they were listed.
+const UNKNOWN: &str = "(unknown)";
 
 /// All counts.
 #[derive(Debug, Default)]
@@ -137,7 +139,7 @@ impl Counts {
     fn process(&mut self, task: u32) -> &mut Process {
         let thread = self.threads.get(&task);
         let first = thread.and_then(|thread| self.threads.get(&thread.process));
-        let name = first.or(thread).map_or(OTHERS, |thread| &thread.name);
+        let name = first.or(thread).map_or(UNKNOWN, |thread| &thread.name);
         let known = self.processes.contains_key(name) || self.processes.len() < PROCESSES;
         let name = if known { name } else { OTHERS };
         self.processes.entry(name.to_owned()).or_default()

@@ -41,6 +41,22 @@ fn the_first_sentence_has_the_share_and_the_factor() {
 }
 
 #[test]
+fn what_has_no_price_is_not_said_to_take_no_time() {
+    let mut document = sample::idle();
+    document.results.truncate(1);
+    document.results[0].operations.switches = 3;
+    let text = answer(&document);
+    assert!(text.contains("is not known") && !text.contains("no time"), "{text}");
+}
+
+#[test]
+fn an_order_that_turns_on_plausible_machines_is_in_the_answer() {
+    let mut document = sample::ordinary();
+    document.turned = Some("On plausible machines the order turns.".into());
+    assert!(answer(&document).ends_with(" times less. On plausible machines the order turns."));
+}
+
+#[test]
 fn nothing_is_divided_by_nothing() {
     let mut document = sample::idle();
     assert!(answer(&document).ends_with("spends no time on TLB flushes and switches."));

@@ -274,17 +274,19 @@ impl Workload {
             return Err(Refused(format!("{}:{why}", self.program.file)));
         }
         let last = state.last.get();
-        let seconds = (state.until().unwrap_or(last).saturating_sub(state.since())) as f64 / 1e12;
+        let [from, to] = state.counted();
+        let seconds = to.saturating_sub(from) as f64 / 1e12;
+        let (counters, timers) = (&state.counters[state.shown()], &state.timers[state.shown()]);
         let metric = |key, unit, value: f64| Metric {
             key,
             unit,
             value: if value.is_finite() { value } else { 0.0 },
         };
         let mut metrics = Vec::new();
-        for (name, count) in self.counters.iter().zip(&state.counters) {
+        for (name, count) in self.counters.iter().zip(counters) {
             metrics.push(metric(name, "1/s", count.get() as f64 / seconds));
         }
-        for (name, (count, time)) in self.timers.iter().zip(&state.timers) {
+        for (name, (count, time)) in self.timers.iter().zip(timers) {
             metrics.push(metric(name, "ns", time.get() as f64 / count.get() as f64 / NS as f64));
         }
         if self.groups.iter().any(|group| group.is_bounded) {
@@ -316,11 +318,25 @@ impl Workload {
                 ));
             }
         }
-        let counters = self.counters.iter().zip(state.counters.iter().map(Cell::get));
-        let timers = self.timers.iter().zip(state.timers.iter().map(|(count, _)| count.get()));
+        let (counters, timers) = (&state.counters[state.shown()], &state.timers[state.shown()]);
+        let counters = self.counters.iter().zip(counters.iter().map(Cell::get));
+        let timers = self.timers.iter().zip(timers.iter().map(|(count, _)| count.get()));
+        let counted = match (state.has_ended_early(), self.program.time) {
+            (false, Some(_)) => "in the time that is counted, which is all but the first tenth",
+            _ => "before the last thread ended that ends",
+        };
         for (name, _) in counters.chain(timers).filter(|(_, count)| *count == 0) {
+            notes.push(format!("{file}: `{name}` is 0 as no thread came to it {counted}."));
+        }
+        // Threads that end go on alone when the time of the others is up.
+        let (last, [_, until]) = (state.last.get(), state.counted());
+        if self.program.time.is_some() && last > until {
+            let us = |time: Ps| (time - START) as f64 / (1000 * NS) as f64;
             notes.push(format!(
-                "{file}: `{name}` is 0 as no thread came to it in the time that is counted, which is all but the first tenth."
+                "{file}: counters and timers are of the `time` of the file; `interrupted`, `flushing` and `interrupts` are of \
+                 the whole run, which took {:.0} us, as threads that end went on alone after {:.0} us.",
+                us(last),
+                us(until)
             ));
         }
         notes

@@ -92,8 +92,9 @@ pub(super) struct State<'a> {
     /// Threads that wait at the barrier, and how many meet there.
     pub(super) barrier: Gate<'a>,
     pub(super) meet: Count,
-    pub(super) counters: Vec<Count>,
-    pub(super) timers: Vec<(Count, Cell<Ps>)>,
+    /// How often each counter was passed, and how often and how long each timer ran: in all, and since [`Self::since`].
+    pub(super) counters: [Vec<Count>; 2],
+    pub(super) timers: [Vec<(Count, Cell<Ps>)>; 2],
     pub(super) copied: RefCell<Copied>,
     /// Threads that have an end and have not come to it.
     bounded: Count,
@@ -189,8 +190,9 @@ impl<'a> State<'a> {
             locks,
             barrier: gate("barrier", 0),
             meet: Cell::new(meet),
-            counters: workload.counters.iter().map(|_| Cell::new(0)).collect(),
-            timers: workload.timers.iter().map(|_| (Cell::new(0), Cell::new(0))).collect(),
+            counters: [(); 2].map(|()| workload.counters.iter().map(|_| Cell::new(0)).collect()),
+            timers: [(); 2]
+                .map(|()| workload.timers.iter().map(|_| (Cell::new(0), Cell::new(0))).collect()),
             copied,
             words,
             bounded: Cell::new(bounded),
@@ -209,19 +211,36 @@ impl<'a> State<'a> {
     }
 
     /// When counting begins.
-    pub(super) fn since(&self) -> Ps {
+    fn since(&self) -> Ps {
         START + self.end.map_or(0, |end| (end - START) / 10)
     }
 
-    /// When counting ends, if not with the last thread.
-    pub(super) fn until(&self) -> Option<Ps> {
-        self.end
+    /// Whether the threads that have an end came to it before the time was up: all ended with them.
+    pub(super) fn has_ended_early(&self) -> bool {
+        let last = self.last.get();
+        self.bounded.get() == 0 && last > 0 && self.end.is_some_and(|end| last < end)
     }
 
-    /// Whether what happens now is counted.
-    pub(super) fn counts(&self) -> bool {
+    /// When what is shown was counted. A run that ended before its time is counted from its beginning, as one without a
+    /// time is: the tenth that is left out may be more than it lasted.
+    pub(super) fn counted(&self) -> [Ps; 2] {
+        match self.has_ended_early() {
+            true => [START, self.last.get()],
+            false => [self.since(), self.end.unwrap_or(self.last.get())],
+        }
+    }
+
+    /// Which of the counts are shown.
+    pub(super) fn shown(&self) -> usize {
+        usize::from(!self.has_ended_early())
+    }
+
+    /// In which of the counts is what happens now.
+    pub(super) fn counts(&self) -> impl Iterator<Item = usize> + use<> {
         let now = timed::now();
-        now >= self.since() && self.end.is_none_or(|end| now < end)
+        let is_in = !self.over.get() && self.end.is_none_or(|end| now < end);
+        let is_late = now >= self.since();
+        (0..2).filter(move |&which| is_in && (which == 0 || is_late))
     }
 
     /// Whether loops without end are to end.

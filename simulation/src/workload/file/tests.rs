@@ -418,11 +418,9 @@ fn threads_that_never_run_and_what_none_came_to_are_said() {
     assert!(none.contains("`progress` is 0 as no thread came to it"), "{none}");
     let short = text.replace("time =", "quantum = \"100 us\"\ntime =");
     assert_eq!(notes(&format!("{short}{late}")), [""; 0]);
-    // It ends, and all with it, before anything is counted.
+    // It ends, and all with it, before the tenth is over that is left out of longer runs.
     let early = late.replace("forever\nwork 5 us\ncount progress\ndone", "count progress");
-    let all = notes(&format!("{short}{early}"));
-    let is_said = |note: &String| note.contains("all but the first tenth");
-    assert!(all.len() == 2 && all.iter().all(is_said), "{all:?}");
+    assert_eq!(notes(&format!("{short}{early}")), [""; 0]);
 }
 
 #[test]
@@ -488,4 +486,28 @@ fn of_which_processes_pages_are_is_checked() {
     assert!(why("protect 0 1 of").contains("names no space"));
     let none = beside("protect 0 1 of app").replacen("count = 1", "count = 0", 1);
     assert!(refused(&none).contains("its `count` is 0"), "{}", refused(&none));
+}
+
+#[test]
+fn a_rate_is_the_same_however_long_the_threads_last_that_end() {
+    let outcome = |rounds: u32| {
+        let text = format!(
+            "about = \"a test\"\ntime = \"1 ms\"\n[[space]]\nname = \"a\"\npages = 64\nmapped = 64\n\
+             [[threads]]\nname = \"loops\"\nspace = \"a\"\ncount = \"cpus - 1\"\ncpu = \"me\"\n\
+             program = \"\"\"\nforever\nwork 1 us\ncount progress\ndone\n\"\"\"\n\
+             [[threads]]\nname = \"ends\"\nspace = \"a\"\ncpu = \"cpus - 1\"\n\
+             program = \"\"\"\nrepeat {rounds}\nprotect 0 1\nwork 5 us\ndone\n\"\"\"\n"
+        );
+        run(4, &text).unwrap()
+    };
+    let progress = |rounds| outcome(rounds).metrics[0].value;
+    let long = progress(150);
+    // The first ends before the tenth of the time that is left out of longer runs.
+    for rounds in [5, 20, 80] {
+        let ratio = progress(rounds) / long;
+        assert!((0.85..1.15).contains(&ratio), "{rounds}: {ratio}");
+    }
+    let notes = |rounds| outcome(rounds).notes.join(" ");
+    assert!(notes(400).contains("`interrupts` are of the whole run"), "{}", notes(400));
+    assert_eq!(notes(80), "");
 }

@@ -304,9 +304,8 @@ impl Thread {
                 }
             }
             Act::Count(which) => {
-                if state.counts() {
-                    let count = &state.counters[*which];
-                    count.set(count.get() + 1);
+                for counters in state.counts().map(|i| &state.counters[i]) {
+                    counters[*which].set(counters[*which].get() + 1);
                 }
             }
             Act::Begin(which) => {
@@ -316,8 +315,8 @@ impl Thread {
             Act::End(which) => {
                 let began = self.began.get_mut(*which).and_then(Option::take);
                 let began = began.ok_or("it has not begun")?;
-                if state.counts() {
-                    let (count, time) = &state.timers[*which];
+                for timers in state.counts().map(|i| &state.timers[i]) {
+                    let (count, time) = &timers[*which];
                     count.set(count.get() + 1);
                     time.set(time.get() + timed::now() - began);
                 }
