@@ -85,6 +85,8 @@ pub(crate) struct Machine {
     pub(crate) resting: u64,
     /// Those that are down: see [`super::oracle::goes_down`].
     pub(crate) down: u64,
+    /// Those of them whose hardware has stopped: see [`super::oracle::stops`].
+    pub(crate) stopped: u64,
     /// The descriptors whose accessed bit hardware has set without an access: see [`super::updates`].
     pub(crate) spent: u64,
 
@@ -142,6 +144,7 @@ impl Machine {
             open: 0,
             resting: 0,
             down: 0,
+            stopped: 0,
             spent: 0,
             tlb_hash: 0,
             ghost_hash: 0,
@@ -181,6 +184,7 @@ impl Machine {
         self.open = all;
         self.resting = 0;
         self.down = 0;
+        self.stopped = 0;
         self.spent = 0;
         self.tlb_hash = self.snapshot_tlb_hash;
         self.ghost_hash = 0;
@@ -409,7 +413,7 @@ impl Machine {
     /// The hash of everything that decides what can happen from here.
     pub(crate) fn hash(&self) -> u64 {
         let masks = mix(mix3(self.changed, self.interrupted, self.resting), self.open);
-        let masks = if self.down == 0 { masks } else { mix(masks, self.down) };
+        let masks = if self.down == 0 { masks } else { mix3(masks, self.down, self.stopped) };
         let mut hash =
             self.memory.hash ^ self.tlb_hash ^ self.ghost_hash ^ self.replaced_hash() ^ masks;
         let early = self.loads_early();

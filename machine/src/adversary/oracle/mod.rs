@@ -269,11 +269,19 @@ pub fn wakes() {
 }
 
 /// The CPU that runs goes down: until [`comes_up`] it touches no addresses of the kernel that may be
-/// unmapped, and may keep what is revoked there.
+/// unmapped, and may keep what is revoked there. Its hardware may go on to walk.
 #[track_caller]
 pub fn goes_down() {
     claim();
     current::with(|machine| machine.down |= 1 << machine.running);
+}
+
+/// The hardware of the CPU that runs, which is down, stops: until [`comes_up`] it walks nothing, and may keep what it has
+/// cached of walks.
+#[track_caller]
+pub fn stops() {
+    claim();
+    current::with(|machine| machine.stopped |= 1 << machine.running);
 }
 
 /// The CPU that runs is up again, and holds nothing of the kernel's that was revoked meanwhile.
@@ -283,6 +291,7 @@ pub fn comes_up() {
     current::with(|machine| {
         let cpu = machine.running;
         machine.down &= !(1 << cpu);
+        machine.stopped &= !(1 << cpu);
         machine.check_loaded(cpu);
         machine.check_kernel(cpu);
     });

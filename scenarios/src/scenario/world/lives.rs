@@ -224,6 +224,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         oracle::goes_down();
         this_cpu.mmu().park(this_cpu.errata());
         reset();
+        oracle::stops();
         self.runs[this_cpu.id().index()].set(0);
         self.signalled.store(SIGNALLED, Ordering::Release); // Release: as for `Act::Tell`.
     }
