@@ -22,9 +22,10 @@ const FITTING: &[(&str, &[&str])] = &[
     ("riscv64", &["sg2042"]),
 ];
 
-/// The machine that stands for processors of this maker, in a guest or not, before those of the architecture: its flushes
-/// were measured in a guest.
-const OF_MAKER: &[(&str, &str)] = &[("AuthenticAMD", "zen5"), ("HygonGenuine", "zen5")];
+/// The machines that stand for processors of this maker, in a guest or not, before those of the architecture: the first with
+/// enough CPUs. The flushes of `zen5` were measured in a guest.
+const OF_MAKER: &[(&str, &[&str])] =
+    &[("AuthenticAMD", &["zen5", "turin"]), ("HygonGenuine", &["zen5", "turin"])];
 
 /// Processors that shipped machines are of, in the form of [`lookaside_traces::Hardware::processor`], not in a guest. The
 /// numbers are those by which Linux tells them: `arch/x86/include/asm/intel-family.h` (where 6/85 is Skylake-SP, and with
@@ -76,8 +77,8 @@ pub fn fitting_machine<'m>(origin: &Origin, machines: &'m [Machine]) -> Result<&
     let guest = (origin.guest == Some(true) && architecture == "x86_64").then_some(&GUEST);
     let same = same_processor(origin);
     let processor = origin.hardware.processor.as_deref().unwrap_or_default();
-    let is_maker = |(maker, _): &&(&str, &str)| processor.starts_with(maker);
-    let maker = OF_MAKER.iter().find(is_maker).map(|(_, key)| key);
+    let is_maker = |(maker, _): &&(&str, &[&str])| processor.starts_with(maker);
+    let maker = OF_MAKER.iter().find(is_maker).map_or(&[][..], |of| of.1);
     let has_room = |machine: &&Machine| machine.model.topology.cpus() >= cpus;
     let find = |key: &&str| machines.iter().find(|machine| machine.key == **key).filter(has_room);
     let first = same.iter().chain(maker).chain(guest).chain(keys);
@@ -492,6 +493,8 @@ mod tests {
         // A larger one of the same processor was recorded than is shipped.
         let large = Origin { cpus: 64, ..origin("AuthenticAMD 23/49", false) };
         assert_eq!(key(&large), "zen5");
+        let larger = Origin { cpus: 128, ..origin("AuthenticAMD 25/1", true) };
+        assert_eq!(key(&larger), "turin");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which events a trace lacks, and what nobody knows for that.
+//! What a trace lacks, events and lines that were not read, and what is unknown for that.
 
 use crate::{Call, Event, Kind, Trace};
 
@@ -107,7 +107,8 @@ impl Group {
 }
 
 impl Trace {
-    /// Which events were not recorded and what that makes unknown, in a sentence; none where each kind was. A kind that was
+    /// How much of the text was not read, whether a recording is there twice, which events were not recorded and what that
+    /// makes unknown, in a sentence; none where all is there. A kind that was
     /// recorded and did not occur is not missing. Where nobody knows what was recorded, kinds that do not occur are named, and
     /// the sentence says so.
     #[must_use]

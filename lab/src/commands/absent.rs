@@ -37,7 +37,7 @@ pub(crate) fn why(words: &[OsString]) -> String {
     if FEATURES.contains(&&*name) {
         return format!(
             "this program was built without `{name}`: `cargo lab {name}` in the repository, or \
-             `cargo install lookaside-cli`, has it"
+             `cargo install --path lab`, has it"
         );
     }
     format!("there is no command `{name}`; `lookaside help` lists them")

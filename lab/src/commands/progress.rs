@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Work that takes no longer is done in silence where standard error is no terminal.
 const QUIET: Duration = Duration::from_secs(20);
-/// How often it is told how far work has come of which nobody knows how much there is.
+/// How often it is told how far work has come whose amount is not known in advance.
 const ROUND: u64 = 60;
 
 /// A bar.
@@ -74,7 +74,7 @@ impl Bar {
     }
 }
 
-/// A bar, or a count if nobody knows how much there is to do.
+/// A bar, or a count if it is not known how much there is to do.
 pub(crate) fn styled(length: Option<u64>, template: &str) -> Bar {
     let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template(template) {

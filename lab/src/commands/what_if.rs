@@ -165,10 +165,14 @@ fn assumptions<'a>(assumed: impl Iterator<Item = &'a String>) -> String {
     item(&spread) + &item(&refills) + &assumed.map(|text| item(text)).collect::<String>()
 }
 
-/// The knob with which what is known is least.
+/// The knob with which what is known is least, of those that make it less beyond the spread.
 fn least<'k>(changes: &[(&'k Knob, Difference)]) -> Option<&'k Knob> {
     let known = |of: &Difference| of.known.after.median;
-    let least = changes.iter().min_by(|(_, a), (_, b)| known(a).total_cmp(&known(b)));
+    let is_less = |of: &Difference| of.known.differs() && known(of) < of.known.before.median;
+    let least = changes
+        .iter()
+        .filter(|(_, of)| is_less(of))
+        .min_by(|(_, a), (_, b)| known(a).total_cmp(&known(b)));
     least.map(|(knob, _)| *knob)
 }
 
@@ -327,40 +331,39 @@ fn each(asked: &Asked<'_>) -> super::Result {
                 Format::Markdown => grid.to_markdown(),
                 _ => grid.to_text(),
             };
-            {
-                let sentence = match best {
-                    Some((knob, of)) => {
-                        let also = least(&changes).filter(|other| *other != *knob).map_or(String::new(), |other| {
-                            format!(
-                                " Without refills {other} would save more; the best is the one with the least of both together, with \
-                                 refills as assumed."
-                            )
-                        });
-                        asked.answer(&knob.to_string(), of, plausible.as_ref()) + &also
-                    }
-                    None => {
-                        format!("No knob makes `{}` spend less beyond the spread.", read.subject())
-                    }
-                };
-                let not: String = left
-                    .iter()
-                    .filter_map(|(knob, then)| {
-                        Some(format!("* {knob} was not tried: {}.\n", then.as_ref().err()?.0))
-                    })
-                    .collect();
-                let sentences: BTreeSet<&String> =
-                    tried.iter().flat_map(|(_, then)| &then.assumed).collect();
-                format!(
-                    "{}\n{}{}{}switches, flushes, waits and interrupted CPUs, all CPUs, under {}, by the last column\n\n{table}\nwhat \
-                     this rests on\n\n{}{not}",
-                    wrapped(&sentence, 0),
-                    costs.text(),
-                    scene::overfull(changes.iter().map(|(_, of)| of)),
-                    plausible::how_sure(plausible.as_ref(), &sides, &[]),
-                    now.strategy,
-                    assumptions(sentences.into_iter()),
-                )
-            }
+            let sentence = match best {
+                Some((knob, of)) => {
+                    let also = least(&changes).filter(|other| *other != *knob);
+                    let also = also.map_or(String::new(), |other| {
+                        format!(
+                            " Without refills {other} would save more; the best is the one with the least of both together, \
+                             with refills as assumed."
+                        )
+                    });
+                    asked.answer(&knob.to_string(), of, plausible.as_ref()) + &also
+                }
+                None => {
+                    format!("No knob makes `{}` spend less beyond the spread.", read.subject())
+                }
+            };
+            let not: String = left
+                .iter()
+                .filter_map(|(knob, then)| {
+                    Some(format!("* {knob} was not tried: {}.\n", then.as_ref().err()?.0))
+                })
+                .collect();
+            let sentences: BTreeSet<&String> =
+                tried.iter().flat_map(|(_, then)| &then.assumed).collect();
+            format!(
+                "{}\n{}{}{}switches, flushes, waits and interrupted CPUs, all CPUs, under {}, by the last column\n\n{table}\nwhat \
+                 this rests on\n\n{}{not}",
+                wrapped(&sentence, 0),
+                costs.text(),
+                scene::overfull(changes.iter().map(|(_, of)| of)),
+                plausible::how_sure(plausible.as_ref(), &sides, &[]),
+                now.strategy,
+                assumptions(sentences.into_iter()),
+            )
         }
     };
     options.output.write(&text)?;

@@ -156,7 +156,8 @@ pub struct Properties {
     /// Whether a flush may have [`Scope::Broadcast`].
     pub broadcasts: bool,
     /// Whether a broadcast returns only when all CPUs have acted, so that [`Mmu::begin_broadcast`] leaves nothing to wait for
-    /// (SBI, "Remote Fence Extension"). A batch then tells CPUs by IPIs, however many they are.
+    /// (SBI, "Remote Fence Extension"). A batch then tells CPUs by IPIs, however many they are, unless the space is pinned or
+    /// by the costs not even one IPI is cheaper.
     pub broadcasts_wait: bool,
     /// Whether freeing a page table obliges CPUs to act that hold entries of the space but whose root register
     /// does not name it.

@@ -51,6 +51,10 @@ impl Instructions for Alone {
         self.0.read_tcr()
     }
 
+    fn tcr_at_boot(&self) -> Option<u64> {
+        self.0.tcr_at_boot()
+    }
+
     fn write_tcr(&self, value: u64) {
         self.0.write_tcr(value);
     }

@@ -47,7 +47,7 @@ pub trait Instructions {
     #[track_caller]
     fn read_tcr(&self) -> u64;
     /// `MRS TCR_EL1` of a CPU that comes up, to be compared with the configuration; `None` where there is nothing to
-    /// compare, as on a machine in software.
+    /// compare, as on a machine in software. A type that wraps another passes it on.
     #[track_caller]
     fn tcr_at_boot(&self) -> Option<u64> {
         None

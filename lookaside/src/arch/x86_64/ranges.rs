@@ -206,8 +206,8 @@ pub(super) const fn step(range: &VaRange) -> u32 {
     }
 }
 
-/// Whether one page of the range takes more steps than a table has entries: the entry is of a level that has no pages. A flush
-/// of one page is not compared with the flush of its tag.
+/// Whether one page of the range takes as many steps as a table has entries, or more: the entry is of a level that has no
+/// pages. A flush of one page is not compared with the flush of its tag.
 const fn has_too_many_steps(range: &VaRange) -> bool {
     range.page_shift() - step(range) >= 9
 }

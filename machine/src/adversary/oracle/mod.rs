@@ -281,7 +281,10 @@ pub fn goes_down() {
 #[track_caller]
 pub fn stops() {
     claim();
-    current::with(|machine| machine.stopped |= 1 << machine.running);
+    current::with(|machine| {
+        assert!(machine.down & 1 << machine.running != 0, "only a CPU that is down stops");
+        machine.stopped |= 1 << machine.running;
+    });
 }
 
 /// The CPU that runs is up again, and holds nothing of the kernel's that was revoked meanwhile.

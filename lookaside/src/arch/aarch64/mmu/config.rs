@@ -153,9 +153,6 @@ impl Config {
 
     /// Of a CPU with these features, and this in its `TCR_EL1` if that is known.
     pub(super) fn admit(&self, cpu: &Features, tcr: Option<u64>) -> Result<Errata, Error> {
-        if tcr.is_some_and(|tcr| (tcr ^ self.tcr) & (TCR_A1 | TCR_AS) != 0) {
-            return Err(Error::MissingFeature("A1 and AS in TCR_EL1 as they were configured"));
-        }
         let cpu = &cpu.corrected();
         let machine = self.tag_bits();
         let bits = self.pairing.tag_bits(cpu.asid_bits);
@@ -199,6 +196,9 @@ impl Config {
             return Err(Error::MissingFeature(
                 "an instruction cache that broadcasts leave intact (Cavium 27456)",
             ));
+        }
+        if tcr.is_some_and(|tcr| (tcr ^ self.tcr) & (TCR_A1 | TCR_AS) != 0) {
+            return Err(Error::MissingFeature("A1 and AS in TCR_EL1 as they were configured"));
         }
         Ok(errata)
     }
