@@ -73,15 +73,15 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let now = options.scenario(&read, &mut book)?;
     let ranges = &book.ranges;
     let costs = Costs::of(&now.machine, ranges, options.is_chosen(), [&read.trace.origin]);
-    let asked = Asked { read: &read, now: &now, options, plausible, ranges, costs };
+    let case = Case { read: &read, now: &now, options, plausible, ranges, costs };
     match knobs.is_empty() {
-        true => each(&asked),
-        false => together(&asked, &knobs),
+        true => each(&case),
+        false => together(&case, &knobs),
     }
 }
 
-/// What is asked, but for the knobs.
-struct Asked<'a> {
+/// A recording and how it is replayed, but for the knobs.
+struct Case<'a> {
     read: &'a Read,
     now: &'a Scenario,
     options: &'a Options,
@@ -90,7 +90,7 @@ struct Asked<'a> {
     costs: Costs,
 }
 
-impl Asked<'_> {
+impl Case<'_> {
     /// What knobs would change, and whether plausible machines say otherwise.
     fn answer(&self, settings: &str, of: &Difference, plausible: Option<&Answer>) -> String {
         let text = answer(self.read, self.now, settings, of);
@@ -120,16 +120,16 @@ fn side_names(settings: &str) -> [String; 2] {
 }
 
 /// Knobs that are applied together.
-fn together(asked: &Asked<'_>, knobs: &[Knob]) -> super::Result {
-    let Asked { now, options, costs, .. } = asked;
+fn together(case: &Case<'_>, knobs: &[Knob]) -> super::Result {
+    let Case { now, options, costs, .. } = case;
     let then = now.with(knobs)?;
     let sides = options.sides(&[core::slice::from_ref(now), core::slice::from_ref(&then)])?;
     let difference = Difference::between(&sides[0], &sides[1], Per::Second);
     let settings = scene::side_name(knobs);
     let names = ["as recorded", &settings];
-    let plausible = asked.on_plausible_machines(knobs)?;
+    let plausible = case.on_plausible_machines(knobs)?;
     let sides = side_names(&settings);
-    let sentence = asked.answer(&settings, &difference, plausible.as_ref());
+    let sentence = case.answer(&settings, &difference, plausible.as_ref());
     let text = match options.output.format {
         Format::Json => {
             let mut about = json!({
@@ -239,8 +239,8 @@ fn candidates(now: &Scenario) -> Vec<Knob> {
 }
 
 /// Each knob by itself, the best first.
-fn each(asked: &Asked<'_>) -> super::Result {
-    let Asked { read, now, options, costs, .. } = asked;
+fn each(case: &Case<'_>) -> super::Result {
+    let Case { read, now, options, costs, .. } = case;
     // Some do not apply: `pin` to the recording of a whole system.
     let tried: Vec<(Knob, Result<Scenario, Refused>)> =
         candidates(now).into_iter().map(|knob| (knob.clone(), now.with(&[knob]))).collect();
@@ -261,7 +261,7 @@ fn each(asked: &Asked<'_>) -> super::Result {
         of.known.differs() && of.known.more() < 0.0 && after < before
     });
     let answer_of = |(knob, _): &(&Knob, Difference)| {
-        asked.on_plausible_machines(core::slice::from_ref(*knob)).transpose()
+        case.on_plausible_machines(core::slice::from_ref(*knob)).transpose()
     };
     let plausible = best.and_then(answer_of).transpose()?;
     let sides = side_names(&best.map_or(String::new(), |(knob, _)| knob.to_string()));
@@ -340,7 +340,7 @@ fn each(asked: &Asked<'_>) -> super::Result {
                              with refills as assumed."
                         )
                     });
-                    asked.answer(&knob.to_string(), of, plausible.as_ref()) + &also
+                    case.answer(&knob.to_string(), of, plausible.as_ref()) + &also
                 }
                 None => {
                     format!("No knob makes `{}` spend less beyond the spread.", read.subject())
