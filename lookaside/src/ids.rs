@@ -33,6 +33,9 @@ pub struct Targets {
 }
 
 impl Targets {
+    /// No CPU.
+    pub(crate) const NONE: Self = Self { first: CpuId(0), mask: 0 };
+
     /// The CPUs, in ascending order.
     pub fn iter(self) -> impl Iterator<Item = CpuId> {
         let mut left = self.mask;

@@ -154,6 +154,33 @@ impl VaRange {
     }
 }
 
+/// Recognises a range that is one page of the smallest size in the lower half of the addresses, as most ranges are: by one
+/// comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct UserPage {
+    /// The bits of [`VaRange::start_and_shift`] that are compared.
+    mask: u64,
+    page_shift: u64,
+}
+
+impl UserPage {
+    /// Pages of `1 << page_shift` bytes, below the address `1 << address_bits`.
+    pub(crate) const fn new(page_shift: u32, address_bits: u32) -> Self {
+        Self { mask: u64::MAX << address_bits | SHIFT, page_shift: page_shift as u64 }
+    }
+
+    /// The same, without those that may have been part of a larger entry ([`VaRange::mixed`]).
+    pub(crate) const fn uniform(self) -> Self {
+        Self { mask: self.mask | MIXED, ..self }
+    }
+
+    /// Whether `range` is one of these pages.
+    #[inline]
+    pub(crate) const fn is(self, range: &VaRange) -> bool {
+        range.pages == 1 && range.start_and_shift & self.mask == self.page_shift
+    }
+}
+
 impl fmt::Debug for VaRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (start, pages, shift) = (self.start(), self.pages, self.page_shift());
@@ -165,6 +192,26 @@ impl fmt::Debug for VaRange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_page_of_one_size_in_the_lower_half_is_recognised() {
+        let pages = UserPage::new(12, 38);
+        let page = VaRange::page(0x3f_ffff_f000);
+        let range = |start, bytes, shift| VaRange::new(start, bytes, shift).unwrap();
+        assert!(pages.is(&page) && pages.is(&page.mixed()) && pages.is(&VaRange::page(0)));
+        assert!(pages.uniform().is(&page) && !pages.uniform().is(&page.mixed()));
+        for other in [
+            VaRange::page(0x40_0000_0000),
+            VaRange::page(0xffff_ffc0_0000_0000),
+            range(0x1000, 0x2000, 12),
+            range(0x20_0000, 0x20_0000, 21),
+            range(0x1_0000, 0x1_0000, 16),
+            VaRange::NONE,
+            VaRange::ALL,
+        ] {
+            assert!(!pages.is(&other), "{other:?}");
+        }
+    }
 
     #[test]
     fn addresses_are_covered_by_whole_pages() {

@@ -232,6 +232,14 @@ impl Word32 {
         Targets { first: self.first, mask: self.bits >> CPUS_PER_WORD }
     }
 
+    /// The same, without the CPU that has this Present bit.
+    #[inline]
+    pub(crate) const fn not_absent_but(self, me: PresentBit) -> Targets {
+        let all = self.not_absent();
+        let is_here = all.first.0 / CPUS_PER_WORD == me.word;
+        Targets { mask: if is_here { all.mask & !(me.mask as u64) } else { all.mask }, ..all }
+    }
+
     /// The CPUs whose Present bit is set: they would not flush at their next switch-in.
     #[inline]
     pub(crate) const fn present(self) -> Targets {

@@ -297,8 +297,9 @@ pub trait Mmu {
     /// What one CPU says about itself in its ID registers.
     type Features;
 
-    /// Whether [`Self::flush`] looks at the errata where it removes entries of this CPU alone. If not, it may be told none.
-    const LOCAL_FLUSHES_HAVE_ERRATA: bool = true;
+    /// Whether [`Self::flush`] looks at the errata where it removes a page, and no table, under a tag from this CPU alone. If
+    /// not, it may be told none.
+    const PAGE_FLUSHES_HAVE_ERRATA: bool = true;
 
     /// What the library asks about the hardware. Inlined, it costs what the fields cost that are used.
     fn properties(&self) -> Properties;

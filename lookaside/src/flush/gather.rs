@@ -230,7 +230,7 @@ impl<'g, P: Platform> Changes<'g, P> {
     #[inline]
     pub(super) fn only_page(&self) -> Option<VaRange> {
         let is_all = self.relied.is_none() && !self.space.is_unfinished();
-        self.ranges.only_page().filter(|_| is_all)
+        if is_all { self.ranges.only_page() } else { None }
     }
 
     /// What this gather has to flush: what its owner has recorded and, added to that by this call, what

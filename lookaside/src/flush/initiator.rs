@@ -233,19 +233,17 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
                 || self.this_cpu.walks_under_older_tags(self.space, self.tables);
             return (!necessary).then_some(most);
         }
-        // If all residents are few enough, those of them that run the space are.
-        let cheaper = (most == 0 || self.residents_outnumber(most, runs_here))
-            && self.running_outnumber(most, runs_here);
-        (!cheaper).then_some(most)
+        // If all residents are few enough, those of them that run the space are, and need not be counted.
+        if most > 0 && !self.residents_outnumber(most, runs_here) {
+            return Some(u64::MAX);
+        }
+        (!self.running_outnumber(most, runs_here)).then_some(most)
     }
 
     /// Whether the other CPUs that are not absent are more than `most`.
     fn residents_outnumber(&self, most: u64, runs_here: bool) -> bool {
-        let mut sum = 0;
-        self.all_others(runs_here).any(|others| {
-            sum += u64::from(others.count());
-            sum > most
-        })
+        let mut others = self.all_others(runs_here).flat_map(Targets::iter);
+        others.nth(usize::try_from(most).unwrap_or(usize::MAX)).is_some()
     }
 
     /// Whether those of them that must act are more than `most`. It reads the state of no more CPUs than it takes to see that:

@@ -7,6 +7,7 @@
 //! | `targets.rs` | which CPUs must act |
 //! | `initiator.rs` | by which means: none, on this CPU, by IPIs, by broadcast |
 //! | `shootdown.rs` | requests to other CPUs, the wait for them, the IPI handler |
+//! | `pending_targets.rs` | the targets that have not acknowledged yet |
 //! | `pending.rs` | flushes that were begun with interrupts off, and are waited for with interrupts on |
 //! | `flushed.rs` | what a completed flush hands back: frames and tables |
 //! | `change.rs` | changes that are made and flushed in one call |
@@ -28,6 +29,7 @@ pub(crate) mod kernel;
 mod map;
 mod page;
 mod pending;
+mod pending_targets;
 mod riscv_fault;
 pub(crate) mod shootdown;
 mod targets;

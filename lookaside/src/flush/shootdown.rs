@@ -1,5 +1,6 @@
 //! Shootdowns: requests to other CPUs, the wait for them, and the IPI handler.
 
+use super::pending_targets::PendingTargets;
 use crate::{
     counts::Event,
     ids::{CpuId, Targets},
@@ -13,10 +14,6 @@ use crate::{
     tlb::{CurrentCpu, Tags, Tlb},
 };
 
-/// How many groups of CPUs may be pending at one time. A group has up to 64 CPUs; with more groups the
-/// initiator waits for the first before it sends to the last.
-const WINDOW: usize = 16;
-
 /// [`Platform::stuck`] is called after this many rounds of waiting, and whenever they have doubled. They
 /// take at least a millisecond: a thousand times what an acknowledgement takes.
 const PATIENCE: u64 = 1 << 20;
@@ -25,12 +22,7 @@ const PATIENCE: u64 = 1 << 20;
 pub(crate) struct Shootdown<'t, P: Platform, T: Tags<P>> {
     tlb: &'t Tlb<'t, P, T>,
     initiator: CpuId,
-    /// The targets that have not been seen to acknowledge, from `done` to `begun`: two arrays without padding, which
-    /// cost least to clear.
-    first: [CpuId; WINDOW],
-    masks: [u64; WINDOW],
-    begun: usize,
-    done: usize,
+    pending: PendingTargets,
     /// What the first of them must acknowledge, once it was looked at.
     posted: Option<u64>,
     targets: u32,
@@ -40,7 +32,6 @@ pub(crate) struct Shootdown<'t, P: Platform, T: Tags<P>> {
 }
 
 /// How a target finds the request, and where it acknowledges.
-#[derive(Clone, Copy)]
 enum Channel {
     /// By a number in the queue of each target.
     Queues,
@@ -64,10 +55,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         Self {
             tlb: this_cpu.tlb,
             initiator: this_cpu.id(),
-            first: [CpuId(0); WINDOW],
-            masks: [0; WINDOW],
-            begun: 0,
-            done: 0,
+            pending: PendingTargets::none(),
             posted: None,
             targets: 0,
             rounds: 0,
@@ -95,7 +83,8 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         };
         let has_concurrent = space.may_have_concurrent_flushes();
         // Among many initiators to tell is dearer: each would write a line of every target twice, which others want as well.
-        let page = request.ranges.only_page().filter(|_| !request.early && !has_concurrent);
+        let may_tell = !request.early && !has_concurrent;
+        let page = if may_tell { request.ranges.only_page() } else { None };
         if page.is_none() {
             this_cpu.queue().describe(request);
         }
@@ -124,30 +113,21 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         if group.mask == 0 {
             return;
         }
-        if self.begun - self.done == WINDOW {
-            self.await_oldest(|| this_cpu.handle_ipi());
-        }
-        let mut interrupted = group;
-        for cpu in group.iter() {
-            // Counted here: without an instruction for it, to count the bits of the mask takes twenty.
-            self.targets += 1;
-            let Some(queue) = self.tlb.queue(cpu) else { continue };
-            match self.channel {
-                Some(Channel::Queues) => queue.post(self.initiator),
-                Some(Channel::Generation { context, generation, has_concurrent, page, .. }) => {
-                    let from = self.initiator;
-                    let must_send = match page {
-                        Some(page) => queue.tell_page(from, (context, generation), page),
-                        None => queue.set_ipi_pending(from, has_concurrent),
-                    };
-                    if !must_send {
-                        interrupted.mask &= !(1 << (cpu.0 - group.first.0));
-                    }
-                }
-                Some(Channel::Ring(_)) | None => {}
+        let from = self.initiator;
+        let mut interrupted = match &self.channel {
+            &Some(Channel::Generation { context, generation, page: Some(page), .. }) => {
+                self.post(group, |queue| queue.tell_page(from, (context, generation), page))
             }
-        }
-        let own = self.initiator.0.wrapping_sub(group.first.0);
+            &Some(Channel::Generation { has_concurrent, page: None, .. }) => {
+                self.post(group, |queue| queue.set_ipi_pending(from, has_concurrent))
+            }
+            Some(Channel::Queues) => self.post(group, |queue| {
+                queue.post(from);
+                true
+            }),
+            Some(Channel::Ring(_)) | None => self.post(group, |_| true),
+        };
+        let own = from.0.wrapping_sub(group.first.0);
         if own < u64::BITS {
             interrupted.mask &= !(1 << own);
         }
@@ -155,9 +135,30 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         if interrupted.mask != 0 {
             self.tlb.platform.send_ipi(interrupted);
         }
-        self.first[self.begun % WINDOW] = group.first;
-        self.masks[self.begun % WINDOW] = group.mask;
-        self.begun += 1;
+        while !self.pending.add(group) {
+            self.await_oldest(|| this_cpu.handle_ipi());
+        }
+    }
+
+    /// Calls `post` with the queue of each CPU of `group`, and returns those for which it said that an IPI must be sent.
+    #[inline(always)] // Once for each channel.
+    fn post(
+        &mut self,
+        group: Targets,
+        mut post: impl FnMut(&RequestQueue<P::Word>) -> bool,
+    ) -> Targets {
+        let (mut interrupted, mut targets) = (group, self.targets);
+        for cpu in group.iter() {
+            // Counted here: without an instruction for it, to count the bits of the mask takes twenty.
+            targets += 1;
+            if let Some(queue) = self.tlb.queue(cpu)
+                && !post(queue)
+            {
+                interrupted.mask &= !(1 << (cpu.0 - group.first.0));
+            }
+        }
+        self.targets = targets;
+        interrupted
     }
 
     /// How many targets there are.
@@ -168,7 +169,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
     /// Returns when all targets have acknowledged: how many there were, and the rounds of waiting. The initiator waits
     /// with interrupts off, so it handles the requests of others: a target may be waiting for it in the same way.
     pub(crate) fn wait(&mut self, this_cpu: &CurrentCpu<'t, P, T>) -> (u32, u64) {
-        while self.done < self.begun {
+        while self.pending.oldest.mask != 0 {
             self.await_oldest(|| this_cpu.handle_ipi());
         }
         (self.targets, self.rounds)
@@ -176,14 +177,14 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
 
     /// As [`Self::wait`], on any CPU, with interrupts on.
     pub(super) fn wait_interruptibly(&mut self) {
-        while self.done < self.begun {
+        while self.pending.oldest.mask != 0 {
             self.await_oldest(|| ());
         }
     }
 
     /// Whether all targets have acknowledged.
     pub(super) fn is_complete(&mut self) -> bool {
-        while self.done < self.begun {
+        while self.pending.oldest.mask != 0 {
             if self.first_missing().is_some() {
                 return false;
             }
@@ -201,6 +202,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         self.tlb.queue(self.initiator)
     }
 
+    /// Returns when the oldest group has acknowledged.
     fn await_oldest(&mut self, handle_requests: impl Fn()) {
         let (mut rounds, mut target) = (0_u64, None);
         while let Some(mut missing) = self.first_missing() {
@@ -220,8 +222,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
 
     /// The first target of the oldest group that has not acknowledged. If there is none, the group is done.
     fn first_missing(&mut self) -> Option<Stuck> {
-        let oldest = self.done % WINDOW;
-        let mut left = Targets { first: self.first[oldest], mask: self.masks[oldest] };
+        let mut left = self.pending.oldest;
         let (tlb, mut noted) = (self.tlb, self.posted.take());
         let behind = match self.channel {
             Some(Channel::Generation { context, generation, lazily, .. }) => {
@@ -239,11 +240,8 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
                 (noted.take().unwrap_or_else(|| queue.latest()), queue.acknowledged())
             }),
         };
-        let Some((target, posted, acknowledged)) = behind else {
-            self.done += 1;
-            return None;
-        };
-        self.masks[oldest] = left.mask;
+        self.pending.set_oldest(left);
+        let (target, posted, acknowledged) = behind?;
         self.posted = Some(posted);
         Some(Stuck { waiting: self.initiator, target, posted, acknowledged, rounds: 0 })
     }

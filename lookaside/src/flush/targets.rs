@@ -217,11 +217,7 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     }
 
     fn others(&self, word: Word32, runs_here: bool) -> Targets {
-        let mut others = word.not_absent();
-        let me = self.this_cpu.id().0.wrapping_sub(others.first.0);
-        if runs_here && me < 64 {
-            others.mask &= !(1 << me);
-        }
-        others
+        let me = if runs_here { self.this_cpu.cpu.present_bit } else { PresentBit::NONE };
+        word.not_absent_but(me)
     }
 }

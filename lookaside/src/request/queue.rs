@@ -430,8 +430,12 @@ impl<W: Word> RequestQueue<W> {
         // Relaxed, all: after O-PENDING-READ, and nobody writes them before this CPU has cleared the word.
         let is_it = told.generation.load(Ordering::Relaxed) == generation
             && told.context.load(Ordering::Relaxed) == context;
-        let word = |index: usize| told.range[index].load(Ordering::Relaxed);
-        is_it.then(|| VaRange::of_words([word(0), word(1)]))
+        if !is_it {
+            return None;
+        }
+        let [first, second] = &told.range;
+        let words = [first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)];
+        Some(VaRange::of_words(words))
     }
 
     /// As the owner, which has processed the request of `only`: clears the pending word, and returns whether

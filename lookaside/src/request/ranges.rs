@@ -244,9 +244,10 @@ impl FlushRanges {
         tag: Tag,
         mapped: Option<&Mapped>,
     ) {
-        if self.is_one_page() {
-            let page = [self.ranges[0]]; // Of its own: nothing else of these ranges need be in memory.
+        if let Some(page) = self.only_page() {
+            let page = [page]; // Of its own: nothing else of these ranges need be in memory.
             let entries = Invalidation::ranges(tag, &page, TableChange::LastLevel);
+            let errata = if P::Mmu::PAGE_FLUSHES_HAVE_ERRATA { errata } else { Errata::NONE };
             platform.mmu().flush(errata, entries, Scope::Local);
         } else {
             self.flush_several(platform, errata, tag, mapped);

@@ -377,7 +377,7 @@ impl<P: Platform, T: Tags<P>> AllocatorCpu<'_, P, T> {
     pub(crate) fn invalidate_page(&self, tag: Tag, page: VaRange) {
         let pages = [page];
         let entries = Invalidation::ranges(tag, &pages, TableChange::LastLevel);
-        let errata = if P::Mmu::LOCAL_FLUSHES_HAVE_ERRATA { self.errata() } else { Errata::NONE };
+        let errata = if P::Mmu::PAGE_FLUSHES_HAVE_ERRATA { self.errata() } else { Errata::NONE };
         self.mmu().flush(errata, entries, Scope::Local);
     }
 

@@ -251,7 +251,7 @@ impl<I: Instructions> Aarch64<I> {
 impl<I: Instructions> Mmu for Aarch64<I> {
     type Features = Features;
 
-    const LOCAL_FLUSHES_HAVE_ERRATA: bool = false;
+    const PAGE_FLUSHES_HAVE_ERRATA: bool = false;
 
     #[inline]
     fn properties(&self) -> Properties {

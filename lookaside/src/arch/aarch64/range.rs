@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     arch::{Scope, TableChange},
-    range::VaRange,
+    range::{UserPage, VaRange},
 };
 
 /// Whose translations are named.
@@ -38,8 +38,8 @@ pub struct Planner {
     pub level_hints: bool,
     /// The hint in the operand of a page of the granule, or 0.
     page_hint: u64,
-    /// That of the granule.
-    page_shift: u32,
+    /// The ranges that are one page of the granule in the lower half, which bit 55 selects.
+    user_pages: UserPage,
 }
 
 impl Planner {
@@ -48,8 +48,8 @@ impl Planner {
     pub const fn new(geometry: Geometry, range_ops: bool, level_hints: bool) -> Self {
         let page_hint =
             if level_hints { tlbi::by_address(geometry, 0, 0, Some(Level::L3)) } else { 0 };
-        let page_shift = geometry.granule.shift();
-        Self { geometry, range_ops, level_hints, page_hint, page_shift }
+        let user_pages = UserPage::new(geometry.granule.shift(), 55);
+        Self { geometry, range_ops, level_hints, page_hint, user_pages }
     }
 
     /// The instructions that invalidate `range` for `asid`.
@@ -121,8 +121,7 @@ impl Planner {
     /// [`Self::plan_range`] comes to for it. `None` for anything else.
     #[inline]
     pub(super) const fn user_page(&self, range: &VaRange) -> Option<u64> {
-        // Bit 55 selects the half.
-        if range.pages() != 1 || range.page_shift() != self.page_shift || range.start() >> 55 != 0 {
+        if !self.user_pages.is(range) {
             return None;
         }
         // As `tlbi::by_address`, with the hint composed before.

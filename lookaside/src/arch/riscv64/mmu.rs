@@ -13,7 +13,7 @@ use crate::{
         TableChange, Tag, Wait, errata, foreign_tag,
     },
     error::Error,
-    range::VaRange,
+    range::{UserPage, VaRange},
 };
 
 /// How translations are removed from other harts.
@@ -99,6 +99,9 @@ pub struct Riscv<I> {
     parked: Satp,
     tables: Tables,
     remote: Remote,
+    /// The ranges that are one page in the lower half: where Svnapot may have made a page part of a larger entry, those
+    /// that are known not to be.
+    user_pages: UserPage,
 }
 
 impl<I: Instructions> Riscv<I> {
@@ -123,6 +126,9 @@ impl<I: Instructions> Riscv<I> {
         let parked = Satp::new(mode, Tag::RESERVED.0, reserved.table)?;
         let surplus = u16::MAX.checked_shl(tag_bits).unwrap_or(0);
         let blank = Satp::blank(mode);
+        let pages = UserPage::new(12, mode.virtual_bits() - 1);
+        let may_be_parts = relies_on.contains(Extensions::SVNAPOT);
+        let user_pages = if may_be_parts { pages.uniform() } else { pages };
         let riscv = Self {
             instructions,
             mode,
@@ -133,6 +139,7 @@ impl<I: Instructions> Riscv<I> {
             parked,
             tables,
             remote,
+            user_pages,
         };
         riscv.check_root(reserved)?;
         riscv.admit(cpu)?;
@@ -422,7 +429,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
     #[inline]
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         let fences =
-            if change == TableChange::LastLevel && self.only_page(Errata::NONE, range).is_some() {
+            if change == TableChange::LastLevel && self.user_page(Errata::NONE, range).is_some() {
                 1
             } else {
                 self.leaves(&self.planner(Errata::NONE, u64::MAX), &[*range], change)?

@@ -12,7 +12,7 @@ use crate::{
         TableChange, Tag, Wait, errata,
     },
     error::Error,
-    range::VaRange,
+    range::{UserPage, VaRange},
 };
 
 const CR4_PCIDE: u64 = 1 << 17;
@@ -38,6 +38,8 @@ pub struct X86<I> {
     keep: u64,
     physical_bits: u32,
     reserved_root: u64,
+    /// The ranges that are one page of 4 KiB in the lower half.
+    pub(super) user_pages: UserPage,
 }
 
 impl<I: Instructions> X86<I> {
@@ -80,6 +82,7 @@ impl<I: Instructions> X86<I> {
             keep: if has_pcids { cr3::KEEP } else { 0 },
             physical_bits: boot.physical_bits,
             reserved_root: config.reserved_root,
+            user_pages: UserPage::new(12, config.levels.linear_bits() - 1),
         })
     }
 
@@ -231,6 +234,9 @@ impl<I: Instructions> X86<I> {
 /// refuse the root.
 impl<I: Instructions> Mmu for X86<I> {
     type Features = Features;
+
+    /// The errata of local flushes are about kernel addresses.
+    const PAGE_FLUSHES_HAVE_ERRATA: bool = false;
 
     /// Broadcasting by tag is meaningful only under an allocator that gives a space the same tag on all CPUs.
     /// Where each CPU numbers the spaces that it ran recently, the same PCID is another space's elsewhere, and

@@ -62,17 +62,20 @@ impl<I: Instructions> X86<I> {
     /// Where tables were unlinked, another PCID is therefore flushed as a whole.
     #[inline]
     fn flush_ranges(&self, tag: Tag, ranges: &[VaRange], change: TableChange) {
-        // Most flushes are of one page of the space that runs.
-        if let [range] = ranges
-            && range.pages() == 1
-            && range.page_shift() == 12
-            && self.invlpg_reaches(tag)
-            && self.levels.is_canonical(range.start())
-        {
-            self.invlpg(range.start());
-        } else {
-            self.flush_by_address_or_tag(tag, ranges, change);
+        match *ranges {
+            // Most flushes are of one page of the space that runs.
+            [page] if self.user_pages.is(&page) && self.invlpg_reaches(tag) => {
+                self.invlpg(page.start());
+            }
+            [range] => self.flush_range(tag, range, change),
+            _ => self.flush_by_address_or_tag(tag, ranges, change),
         }
+    }
+
+    /// As [`Self::flush_by_address_or_tag`], of a range that is in registers.
+    #[inline(never)]
+    fn flush_range(&self, tag: Tag, range: VaRange, change: TableChange) {
+        self.flush_by_address_or_tag(tag, &[range], change);
     }
 
     #[inline(never)]

@@ -30,7 +30,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     /// Does a flush of the generations from `first` to `last` of the space in a slot, by `flush`, which is given what was
     /// mapped under the tag; or, where flushes before it were missed, whose ranges are not known here, of the whole tag.
     /// Returns whether it was needed.
-    #[inline]
+    #[inline(always)] // Out of line, what `flush` captures would be in memory.
     pub(super) fn flush_generations<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
         this_cpu: &AllocatorCpu<'_, P, T>,
         (slot, tag): (usize, Tag),
@@ -82,22 +82,11 @@ impl<W: Word, const SLOTS: usize> PerCpuAsidsCpu<W, SLOTS> {
     }
 }
 
-/// Leaves the space if this CPU is lazy in it, and returns whether it was.
-pub(super) fn leave_if_lazy<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
-    this_cpu: &AllocatorCpu<'_, P, T>,
-) -> bool {
-    // Relaxed: this CPU's own word.
-    let lazy = T::per_cpu(this_cpu.cpu).active.load(Ordering::Relaxed) & LAZY != 0;
-    if lazy {
-        let _ = T::park(this_cpu);
-    }
-    lazy
-}
-
 /// Up to where this CPU has flushed the space that it runs.
 #[derive(Clone, Copy)]
 pub(super) struct CatchUp {
     pub(super) context: u64,
+    lazy: bool,
     slot: usize,
     /// The generation up to which this CPU has flushed the space.
     pub(super) flushed_up_to: u64,
@@ -112,9 +101,33 @@ impl CatchUp {
         // Relaxed: this CPU's own word.
         let active = cpu.active.load(Ordering::Relaxed);
         let slot = cpu.slots.current();
-        let stale =
-            || Self { context: id_of(active), slot, flushed_up_to: cpu.slots.flushed_up_to(slot) };
-        (active != 0).then(stale)
+        if active == 0 {
+            return None;
+        }
+        Some(Self {
+            context: id_of(active),
+            lazy: active & LAZY != 0,
+            slot,
+            flushed_up_to: cpu.slots.flushed_up_to(slot),
+        })
+    }
+
+    /// As [`Self::of`], of a CPU that is not lazy. One that is leaves its space instead.
+    ///
+    /// # Errors
+    ///
+    /// How many flushes it has done by that: one if it has left its space, none if it runs no space.
+    #[inline]
+    pub(super) fn unless_lazy<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
+        this_cpu: &AllocatorCpu<'_, P, T>,
+    ) -> Result<Self, u64> {
+        match Self::of(this_cpu) {
+            Some(Self { lazy: true, .. }) => {
+                let _ = T::park(this_cpu);
+                Err(1)
+            }
+            missed => missed.ok_or(0),
+        }
     }
 
     /// Records that everything was flushed that was revoked up to generation `now`.

@@ -33,7 +33,7 @@ use core::{fmt, marker::PhantomData};
 
 pub use self::replacement::{Replacement, RoundRobin};
 use self::{
-    catch_up::{CatchUp, leave_if_lazy},
+    catch_up::CatchUp,
     slots::{Slots, tag_of},
 };
 use crate::{
@@ -275,32 +275,27 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     }
 
     fn local_generation(tlb: &Tlb<'_, P, T>, cpu: CpuId, context: u64, lazily: bool) -> u64 {
-        tlb.cpus()
-            .get(cpu.index())
-            .map_or(u64::MAX, |cpu| T::per_cpu(cpu).local_generation(context, lazily))
+        let Some(cpu) = tlb.cpus().get(cpu.index()) else { return u64::MAX };
+        T::per_cpu(cpu).local_generation(context, lazily)
     }
 
     #[inline]
     fn catch_up_with(this_cpu: &AllocatorCpu<'_, P, T>, described_by: Option<CpuId>) -> u64 {
-        if leave_if_lazy(this_cpu) {
-            return 1;
-        }
-        let Some(missed) = CatchUp::of(this_cpu) else { return 0 };
-        match described_by {
-            None => missed.flush_told_page(this_cpu),
-            Some(initiator) => missed.flush_request(this_cpu.copied(), initiator),
+        match (CatchUp::unless_lazy(this_cpu), described_by) {
+            (Err(done), _) => done,
+            (Ok(missed), None) => missed.flush_told_page(this_cpu),
+            (Ok(missed), Some(initiator)) => missed.flush_request(this_cpu.copied(), initiator),
         }
     }
 
     fn catch_up(this_cpu: &AllocatorCpu<'_, P, T>) -> u64 {
-        if leave_if_lazy(this_cpu) {
-            return 1;
+        match CatchUp::unless_lazy(this_cpu) {
+            Err(done) => done,
+            // SAFETY: the register names a space.
+            Ok(missed) => missed.flush_missed(this_cpu, None, unsafe {
+                T::per_cpu(this_cpu.cpu).slots.current_generation()
+            }),
         }
-        let Some(missed) = CatchUp::of(this_cpu) else { return 0 };
-        // SAFETY: the register names a space.
-        missed.flush_missed(this_cpu, None, unsafe {
-            T::per_cpu(this_cpu.cpu).slots.current_generation()
-        })
     }
 
     #[inline]

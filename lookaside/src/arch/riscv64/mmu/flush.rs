@@ -67,7 +67,7 @@ impl<I: Instructions> Riscv<I> {
         // Most flushes are of one page, and need no plan.
         if let [page] = ranges
             && change == TableChange::LastLevel
-            && let Some(address) = self.only_page(errata, page)
+            && let Some(address) = self.user_page(errata, page)
         {
             // As F-RV-FLUSH.
             self.instructions.sfence_vma(Some(address), reach.asid());
@@ -76,14 +76,11 @@ impl<I: Instructions> Riscv<I> {
         }
     }
 
-    /// The address that one fence with operands names, if one will do.
+    /// The address of a page in the lower half that one fence with operands names. `None` for anything else.
     #[inline]
-    pub(super) fn only_page(&self, errata: Errata, range: &VaRange) -> Option<u64> {
-        let uniform = range.is_uniform();
-        let plain = uniform || !self.relies_on.contains(Extensions::SVNAPOT);
-        let nameable = !errata.contains(FENCE_OPERANDS) && self.mode.is_canonical(range.start());
-        (plain && nameable && range.page_shift() == 12 && range.pages() == 1)
-            .then_some(range.start())
+    pub(super) fn user_page(&self, errata: Errata, range: &VaRange) -> Option<u64> {
+        let nameable = !errata.contains(FENCE_OPERANDS) && self.user_pages.is(range);
+        nameable.then_some(range.start())
     }
 
     #[inline(never)]
