@@ -40,7 +40,8 @@ pub enum Event {
         /// How many of them needed a flush on this CPU.
         useful: u64,
     },
-    /// At switch-in this CPU flushed what it had missed of the space.
+    /// At switch-in this CPU executed a flush of what it had missed of the space. A load of the root that drops what the
+    /// CPU holds is not counted, so that with [`crate::GlobalAsids`] only the end of lazy mode is.
     CaughtUp,
 }
 

@@ -19,7 +19,8 @@
 //!   it runs the space, or is just loading the root.
 //! * *Present*: it may hold any translation of the space. If it runs the space, it must flush now, and the initiator
 //!   waits for it. A lazy CPU must do so only if a page table is freed, or on hardware that requires break-before-make.
-//!   Otherwise the initiator makes it stale, and it flushes when it stops being lazy or switches to the space.
+//!   Otherwise the initiator makes it stale, and it flushes when it stops being lazy or switches to the space. Where the
+//!   flush is a broadcast, that removes what it holds, and it stays present.
 //!
 //! # The tour
 //!

@@ -50,6 +50,8 @@ pub struct AddressSpace<P: Platform> {
     /// ([`Unfinished`]), above how many there were.
     unfinished: P::Word,
     residency: P::Word,
+    /// The number of a CPU that ran the space when a flush looked for one, plus one; or 0. A guess.
+    last_running: P::Word,
     /// CPUs that run the space, or are lazy in it, have its address.
     _stays: PhantomPinned,
 }
@@ -96,6 +98,7 @@ impl<P: Platform> AddressSpace<P> {
             gathers: P::Word::ZERO,
             unfinished: P::Word::ZERO,
             residency: P::Word::ZERO,
+            last_running: P::Word::ZERO,
             _stays: PhantomPinned,
         }
     }
@@ -321,6 +324,20 @@ impl<P: Platform> AddressSpace<P> {
             .map(|was| ResidencyLock { word: &self.residency, notes: was })
     }
 
+    /// The CPU that [`Self::set_last_running`] was told last.
+    pub(crate) fn last_running(&self) -> Option<CpuId> {
+        // Relaxed: a guess, from which nothing is concluded.
+        match self.last_running.load(Ordering::Relaxed) {
+            0 => None,
+            cpu => Some(CpuId((cpu - 1) as u32)),
+        }
+    }
+
+    /// Records where the next initiator looks first for a CPU that runs the space.
+    pub(crate) fn set_last_running(&self, cpu: CpuId) {
+        self.last_running.store(u64::from(cpu.0) + 1, Ordering::Relaxed); // Relaxed: as above.
+    }
+
     /// Whether absent CPUs may hold entries under the space's tag.
     #[inline]
     pub(crate) fn absent_may_hold_entries(&self) -> bool {
@@ -345,7 +362,7 @@ const SPENT_SHIFT: u32 = 3;
 
 /// The right to make CPUs absent, and to give the space a tag. Held with interrupts off, for a bounded number of
 /// steps. The holder waits at most until a rollover that is under way publishes its epoch, for which the rollover
-/// needs no residency lock.
+/// needs no residency lock, and for its own broadcasts.
 pub(crate) struct ResidencyLock<'s, W: Word> {
     word: &'s W,
     notes: u64,

@@ -24,7 +24,7 @@ const ROWS: [Row; 9] = [
     Row("arm64/unmap", 77, 23),
     Row("riscv/unmap", 79, 21),
     Row("x86-recent/unmap", 77, 23),
-    Row("arm64/shootdown-1", 125, 27),
+    Row("arm64/shootdown-1", 129, 27),
     Row("riscv/shootdown-1", 168, 28),
     Row("x86-recent/shootdown-1", 156, 29),
 ];

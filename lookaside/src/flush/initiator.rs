@@ -237,7 +237,8 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         if most > 0 && !self.residents_outnumber(most, runs_here) {
             return Some(u64::MAX);
         }
-        (!self.running_outnumber(most, runs_here)).then_some(most)
+        let must_act = |state| self.must_act(state);
+        (!self.states_outnumber(most, runs_here, must_act)).then_some(most)
     }
 
     /// Whether the other CPUs that are not absent are more than `most`.
@@ -246,14 +247,35 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         others.nth(usize::try_from(most).unwrap_or(usize::MAX)).is_some()
     }
 
-    /// Whether those of them that must act are more than `most`. It reads the state of no more CPUs than it takes to see that:
-    /// each is in a cache line of its own.
-    fn running_outnumber(&self, most: u64, runs_here: bool) -> bool {
-        let mut sum = 0;
-        self.all_others(runs_here).flat_map(Targets::iter).any(|cpu| {
-            sum += u64::from(self.must_act(self.root_state(cpu)));
-            sum > most
-        })
+    /// Whether more than `most` of them are in a state that `counts`. It reads the state of no more CPUs than it takes to see
+    /// that: each is in a cache line of its own. It begins with the CPU at which it was seen last, which most often still runs
+    /// the space: so those that have left it are not looked at again and again.
+    fn states_outnumber(
+        &self,
+        most: u64,
+        runs_here: bool,
+        counts: impl Fn(RootState) -> bool,
+    ) -> bool {
+        let (mut sum, mut last) = (0, None);
+        if let Some(cpu) = self.space.last_running()
+            && cpu != self.this_cpu.id()
+            && counts(self.root_state(cpu))
+        {
+            (sum, last) = (1, Some(cpu));
+            if sum > most {
+                return true;
+            }
+        }
+        for cpu in self.all_others(runs_here).flat_map(Targets::iter) {
+            if Some(cpu) != last && counts(self.root_state(cpu)) {
+                sum += 1;
+                if sum > most {
+                    self.space.set_last_running(cpu);
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     /// The number of CPUs up to which IPIs are cheaper than a broadcast.
@@ -301,10 +323,8 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     /// broadcasts that it could have spared have cost as much as the loss of those entries: 2-competitive (ski rental).
     fn trim_all(&self, runs_here: bool) -> bool {
         let residents = self.space.residents();
-        let all_rest = || {
-            let mut others = self.all_others(runs_here).flat_map(Targets::iter);
-            others.all(|cpu| self.root_state(cpu) == RootState::NotLoaded)
-        };
+        let all_rest =
+            || !self.states_outnumber(0, runs_here, |state| state != RootState::NotLoaded);
         if !all_rest() {
             return false;
         }

@@ -35,8 +35,8 @@ pub(crate) struct Shootdown<'t, P: Platform, T: Tags<P>> {
 enum Channel {
     /// By a number in the queue of each target.
     Queues,
-    /// By this number on the broadcast ring.
-    Ring(u64),
+    /// By this number on the broadcast ring, where all of it is unless it was `described`.
+    Ring { number: u64, described: bool },
     /// The targets run the space; their pending words are set, and they catch up to this generation. If it is `page` alone
     /// that they must flush, they are told, and nothing was described.
     Generation {
@@ -99,12 +99,13 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         request: &FlushRequest<'_>,
     ) {
         let posted = BroadcastRequest::new(this_cpu.id(), request);
-        if let BroadcastRequest::Described(_) = posted {
+        let described = matches!(posted, BroadcastRequest::Described(_));
+        if described {
             this_cpu.queue().describe(request);
         }
         let number = this_cpu.tlb.ring.post(posted);
         this_cpu.queue().set_own_broadcast(number);
-        self.channel = Some(Channel::Ring(number));
+        self.channel = Some(Channel::Ring { number, described });
     }
 
     /// Sends the request, which was described, to these CPUs. This one, `this_cpu`, may be among them, if it holds entries of a space that it
@@ -125,7 +126,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
                 queue.post(from);
                 true
             }),
-            Some(Channel::Ring(_)) | None => self.post(group, |_| true),
+            Some(Channel::Ring { .. }) | None => self.post(group, |_| true),
         };
         let own = from.0.wrapping_sub(group.first.0);
         if own < u64::BITS {
@@ -194,12 +195,19 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
 
     /// Whether the request is on the broadcast ring.
     pub(super) const fn is_on_ring(&self) -> bool {
-        matches!(self.channel, Some(Channel::Ring(_)))
+        matches!(self.channel, Some(Channel::Ring { .. }))
     }
 
-    /// The queue of the initiator, with the request.
+    /// The queue of the initiator, if the request was described there.
     pub(super) fn queue(&self) -> Option<&'t RequestQueue<P::Word>> {
-        self.tlb.queue(self.initiator)
+        match self.channel {
+            Some(
+                Channel::Queues
+                | Channel::Ring { described: true, .. }
+                | Channel::Generation { page: None, .. },
+            ) => self.tlb.queue(self.initiator),
+            _ => None,
+        }
     }
 
     /// Returns when the oldest group has acknowledged.
@@ -230,7 +238,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
                     (generation, T::local_generation(tlb, target, context, lazily))
                 })
             }
-            Some(Channel::Ring(number)) => first_behind(&mut left, |target| {
+            Some(Channel::Ring { number, .. }) => first_behind(&mut left, |target| {
                 (number, tlb.queue(target).map_or(number, RequestQueue::acknowledged_broadcast))
             }),
             // Another initiator may have posted after us. To wait for its number too costs at most one more

@@ -23,6 +23,13 @@ fn a_load_is_one_write() {
 }
 
 #[test]
+fn a_load_in_place_of_another_space_settles_first() {
+    // SAFETY: no hardware walks this root.
+    let load_kept = |m: &Aarch64<&Recorder>| unsafe { m.load_kept(ROOT, Tag(7)) };
+    runs(config(), load_kept, "dsb ish; ttbr0 7:0x5000; isb");
+}
+
+#[test]
 fn a_park_is_one_write() {
     runs(config(), |m| m.park(Errata::NONE), "ttbr0 0:0x1000; isb");
 }

@@ -111,8 +111,17 @@ struct Host {
     mmu: TestMmu<HostMmu>,
 }
 
+#[derive(Clone, Copy)]
 struct HostMmu {
     broadcasts: bool,
+    /// Whether a freed table concerns CPUs that hold entries of the space, too, and a broadcast is cheaper than any IPI.
+    arm: bool,
+}
+
+impl HostMmu {
+    const fn plain(broadcasts: bool) -> Self {
+        Self { broadcasts, arm: false }
+    }
 }
 
 // SAFETY: there is one thread, which is one CPU at a time.
@@ -159,7 +168,10 @@ impl Hardware for HostMmu {
     fn properties(&self) -> Properties {
         // A fresh tag never pays.
         const COSTLY_TAGS: Costs = Costs { retag: 1000, ..COSTS };
-        Properties { broadcasts: self.broadcasts, ..Properties::plain(16, &COSTLY_TAGS) }
+        const COSTLY_IPIS: Costs = Costs { ipi: 1000, ..COSTLY_TAGS };
+        let &Self { broadcasts, arm: walks_outlive_tags } = self;
+        let costs = if walks_outlive_tags { &COSTLY_IPIS } else { &COSTLY_TAGS };
+        Properties { broadcasts, walks_outlive_tags, ..Properties::plain(16, costs) }
     }
 
     fn load(&self, _: Root, _: Tag, held: Held) {
@@ -185,9 +197,9 @@ const CPUS: usize = 2;
 /// As many as the largest machines have that one kernel runs on.
 const MANY: usize = 4096;
 
-fn machine<T: Tags<Host> + 'static>(tags: T, cpus: usize, broadcasts: bool) -> &'static Machine<T> {
+fn machine<T: Tags<Host> + 'static>(tags: T, cpus: usize, mmu: HostMmu) -> &'static Machine<T> {
     let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
-    let tlb = Tlb::new(Host { mmu: TestMmu(HostMmu { broadcasts }) }, tags, storage).unwrap();
+    let tlb = Tlb::new(Host { mmu: TestMmu(mmu) }, tags, storage).unwrap();
     let tlb: &'static _ = Box::leak(Box::new(tlb));
     for cpu in 0..cpus as u32 {
         CPU.set(cpu);
@@ -198,14 +210,17 @@ fn machine<T: Tags<Host> + 'static>(tags: T, cpus: usize, broadcasts: bool) -> &
 }
 
 fn recent(cpus: usize) -> &'static Machine<PerCpuAsids<6>> {
-    machine(PerCpuAsids::new(), cpus, false)
+    machine(PerCpuAsids::new(), cpus, HostMmu::plain(false))
 }
 
 fn epochs_of(cpus: usize, broadcasts: bool) -> &'static Machine<GlobalAsids<'static, Host>> {
-    let (host, config) =
-        (Host { mmu: TestMmu(HostMmu { broadcasts }) }, GlobalAsidsConfig::default());
+    epochs_on(cpus, HostMmu::plain(broadcasts))
+}
+
+fn epochs_on(cpus: usize, mmu: HostMmu) -> &'static Machine<GlobalAsids<'static, Host>> {
+    let (host, config) = (Host { mmu: TestMmu(mmu) }, GlobalAsidsConfig::default());
     let storage = words(GlobalAsids::<Host>::words_for(config.tags));
-    machine(GlobalAsids::new(&host, config, storage).unwrap(), cpus, broadcasts)
+    machine(GlobalAsids::new(&host, config, storage).unwrap(), cpus, mmu)
 }
 
 fn epochs() -> &'static Machine<GlobalAsids<'static, Host>> {
@@ -461,6 +476,50 @@ fn local_03_a_flush_writes_nothing_about_cpus_that_are_stale_already() {
     check(epochs_of(MANY, true));
     check(epochs_of(MANY, false));
     check(recent(MANY));
+}
+
+#[test]
+fn a_broadcast_looks_at_no_cpu_that_has_left_the_space_twice() {
+    // One page, or a table.
+    for tables in [false, true] {
+        let tlb = epochs_on(MANY, HostMmu { broadcasts: true, arm: true });
+        let (a, other) = (space(tlb, 1), space(tlb, 2));
+        let cpus = bytes(tlb.cpus());
+        for cpu in (100..600).step_by(5) {
+            let _ = on(cpu, tlb, |this_cpu| this_cpu.switch(&a));
+            let _ = on(cpu, tlb, |this_cpu| this_cpu.switch(&other));
+        }
+        // Two CPUs run the space, the other one after those that have left it.
+        let _ = on(70, tlb, |this_cpu| this_cpu.switch(&a));
+        let _ = on(4000, tlb, |this_cpu| this_cpu.switch(&a));
+        let size = cpus.len() / MANY;
+        let looked_at = |last: usize| {
+            let ((), _, accesses) = noted(|| {
+                on(70, tlb, |this_cpu| {
+                    let mut gather = Gather::new(&a);
+                    gather.revoke(VaRange::page(0x1000));
+                    if tables {
+                        gather.unlink_table(VaRange::new(0, 0x20_0000, 12).unwrap());
+                    }
+                    let _ = this_cpu.flush(gather);
+                });
+            });
+            let of_cpus = accesses.iter().filter(|(address, _)| cpus.contains(address));
+            let looked_at = of_cpus.map(|(address, _)| (address - cpus.start) / size);
+            let looked_at: BTreeSet<_> = looked_at.filter(|&cpu| cpu != 70).collect();
+            assert!(looked_at.contains(&last), "{looked_at:?}");
+            looked_at.len()
+        };
+        assert!(looked_at(4000) > 90, "which CPUs run the space is not known to begin with");
+        for _ in 0..10 {
+            assert_eq!(looked_at(4000), 1, "it runs the space still");
+        }
+        // A thread moves: the others are looked at once more.
+        let _ = on(4001, tlb, |this_cpu| this_cpu.switch(&a));
+        let _ = on(4000, tlb, |this_cpu| this_cpu.switch(&other));
+        assert!(looked_at(4001) > 90);
+        assert_eq!(looked_at(4001), 1);
+    }
 }
 
 #[test]

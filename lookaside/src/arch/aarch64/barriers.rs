@@ -65,11 +65,11 @@ pub(super) fn complete<I: Instructions>(insn: &I, errata: Errata, scope: Scope) 
 /// Waits for this CPU's invalidations, and orders accesses and walks.
 pub(super) fn settle<I: Instructions>(insn: &I) {
     // FENCE F-ARM-SETTLE (pairs with F-ARM-PUBLISH of an initiator, F-ARM-REVOKE,
-    // F-ARM-SETTLE-SYNC, F-ARM-DROP, F-ARM-GUEST-DROP): completes invalidations of a thread that was
-    // pre-empted before its own F-ARM-DONE, which on another CPU would complete nothing, and orders
-    // what this CPU has published before the walks that follow: an initiator that changes tables and then
-    // misses it in what it reads has changed them before those walks. All accesses and not only
-    // stores: a store-only DSB completes no TLBI.
+    // F-ARM-SETTLE-SYNC, F-ARM-DROP, F-ARM-GUEST-DROP): orders what this CPU has published before
+    // the walks that follow: an initiator that changes tables and then misses it in what it reads has changed
+    // them before those walks. It also completes what a thread has begun in user mode that goes on elsewhere, the
+    // maintenance of caches (`DC CVAU`, `IC IVAU`): a DSB on another CPU would complete nothing. So it is for all
+    // accesses, and not only for stores.
     insn.dsb(Dsb::Ish);
     // FENCE F-ARM-SETTLE-SYNC (pairs with F-ARM-SETTLE): without FEAT_ETS2 the DSB orders later
     // walks only together with a context synchronisation, and one CPU of the machine may lack it.

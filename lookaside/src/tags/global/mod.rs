@@ -362,10 +362,8 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         // The register still names the space, and so does `active`: the tag stays in use.
         //
         // ORDER O-LAZY-READ (pairs with O-SEES): an initiator that skips this CPU because it is lazy sees
-        // all that its user code did before.
-        let mode = &T::global_cpu(this_cpu.cpu).active.mode;
-        // Relaxed, the load: this CPU's own word.
-        mode.store(mode.load(Ordering::Relaxed) | LAZY, Ordering::Release);
+        // all that its user code did before, on x86 its non-temporal stores too: a locked instruction waits for them.
+        T::global_cpu(this_cpu.cpu).active.mode.fetch_or(LAZY, Ordering::Release);
     }
 
     fn park(this_cpu: &AllocatorCpu<'_, P, T>) -> Switched {

@@ -182,33 +182,35 @@ impl<P: Platform> GlobalAsids<'_, P> {
         lock: Option<&ticket::Held<'_, P::Word>>,
     ) -> Result<Switched, NeedsLock> {
         let cpu = T::global_cpu(this_cpu.cpu);
-        // Relaxed: this CPU's own word; `adopt_epoch` notices a rollover that changes it.
-        let active = Cookie(cpu.active.cookie.load(Ordering::Relaxed));
-        let epoch = active.epoch();
-        // ORDER O-EPOCH (pairs with O-PUBLISH): the map and the reserved words are those of `epoch`. If a
-        // rollover is under way, its epoch is in `active` but has no map yet; the lock is held.
-        if self.epoch.load(Ordering::Acquire) != epoch {
-            return Err(NeedsLock);
+        loop {
+            // Relaxed: this CPU's own word; `adopt_epoch` notices a rollover that changes it.
+            let active = Cookie(cpu.active.cookie.load(Ordering::Relaxed));
+            let epoch = active.epoch();
+            // ORDER O-EPOCH (pairs with O-PUBLISH): the map and the reserved words are those of `epoch`. If a
+            // rollover is under way, its epoch is in `active` but has no map yet; the lock is held.
+            if self.epoch.load(Ordering::Acquire) != epoch {
+                return Err(NeedsLock);
+            }
+            self.flush_if_pending(this_cpu, active, flushed);
+            // Relaxed: no space is pinned in the last epoch that was not pinned before it.
+            if epoch == self.last_epoch() && next.pins.load(Ordering::Relaxed) == 0 {
+                return Ok(self.switch_in_last_epoch(this_cpu, next, active));
+            }
+            let (cookie, fresh) = self.assign_asid(this_cpu, next, epoch, true, lock)?;
+            if !Self::adopt_epoch(this_cpu, active, cookie) {
+                return Err(NeedsLock);
+            }
+            let Ok(held) = Self::mark_present_in(this_cpu, next, cookie) else {
+                // The space got another tag since this CPU claimed this one, which no other CPU uses now. Once more, then.
+                Self::park_instead(this_cpu);
+                *flushed = false;
+                continue;
+            };
+            let first = if fresh { this_cpu.mmu().properties().first_load } else { Held::Keep };
+            let held = if held == Held::Keep { first } else { held };
+            this_cpu.load(next, cookie.tag(), held, this_cpu.mmu().properties().sharing);
+            return Ok(if fresh { Switched::Fresh } else { Switched::Kept });
         }
-        self.flush_if_pending(this_cpu, active, flushed);
-        // Relaxed: no space is pinned in the last epoch that was not pinned before it.
-        if epoch == self.last_epoch() && next.pins.load(Ordering::Relaxed) == 0 {
-            return Ok(self.switch_in_last_epoch(this_cpu, next, active));
-        }
-        let (cookie, fresh) = self.assign_asid(this_cpu, next, epoch, true, lock)?;
-        if !Self::adopt_epoch(this_cpu, active, cookie) {
-            return Err(NeedsLock);
-        }
-        let Ok(held) = Self::mark_present_in(this_cpu, next, cookie) else {
-            // The space got another tag since this CPU claimed this one, which no other CPU uses now.
-            Self::park_instead(this_cpu);
-            *flushed = false;
-            return self.try_switch_in(this_cpu, next, flushed, lock);
-        };
-        let first = if fresh { this_cpu.mmu().properties().first_load } else { Held::Keep };
-        let held = if held == Held::Keep { first } else { held };
-        this_cpu.load(next, cookie.tag(), held, this_cpu.mmu().properties().sharing);
-        Ok(if fresh { Switched::Fresh } else { Switched::Kept })
     }
 
     /// Flushes the whole TLB if this CPU has not adopted its epoch, unless `flushed` says that it did so already

@@ -14,7 +14,8 @@ use crate::{
 /// shared-memory multiprocessors", IEEE TPDS 1(1), 1990).
 ///
 /// It is taken with interrupts off, by CPUs that hold no other lock of this crate. The holder takes a bounded
-/// number of steps, and waits only for holders of a residency lock and for CPUs in mid-switch.
+/// number of steps, and waits only for holders of a residency lock, for CPUs in mid-switch, and for invalidations by
+/// broadcast, which hardware or the firmware of other CPUs completes whatever these execute.
 pub(super) struct Ticket<W> {
     next: W,
 }

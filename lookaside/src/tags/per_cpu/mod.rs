@@ -186,8 +186,10 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         let now = active.load(Ordering::Relaxed); // Relaxed: this CPU's own word.
         if now != 0 {
             // ORDER O-LAZY (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): an initiator that skips this CPU
-            // because it is lazy sees all that its user code did before.
-            active.store(now | LAZY, Ordering::Release);
+            // because it is lazy sees all that its user code did before. A swap and not a store: on x86 a store may
+            // overtake the non-temporal ones of user mode, and a locked instruction waits for them (SDM vol. 3, "Buffering
+            // of Write Combining Memory Locations").
+            active.swap(now | LAZY, Ordering::Release);
         }
     }
 
@@ -314,6 +316,8 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         // SAFETY: the register names a space if `missed` is not `None`.
         let now =
             missed.map_or(0, |_| unsafe { T::per_cpu(this_cpu.cpu).slots.current_generation() });
+        // These stores come after the load of `now`, which acquires, and the flush after the stores: a barrier for loads
+        // alone would order the load before no invalidation.
         T::per_cpu(this_cpu.cpu).mapped.iter().for_each(|mapped| mapped.set(0));
         this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
         if let Some(missed) = missed {

@@ -111,6 +111,8 @@ type Diagnosis = Box<dyn Fn(&Stuck) + Send + Sync>;
 pub(crate) enum Moment {
     /// Before the next barrier after which walks see the tables as they are.
     Published,
+    /// Before the next barrier that comes before a load of the root.
+    Settled,
     /// Before something is next removed from a TLB.
     Removed,
     /// Before translations of kernel addresses are.
@@ -352,6 +354,7 @@ impl FakeMmu {
     fn act<R>(&self, op: Op, f: impl FnOnce(&mut Hardware) -> R) -> R {
         self.reach(|when| match when {
             Moment::Published => matches!(op, Op::Publish(_)),
+            Moment::Settled => op == Op::Settle,
             Moment::Removed => matches!(op, Op::FlushTag(_) | Op::FlushRange(..)),
             Moment::KernelRemoved => matches!(op, Op::FlushKernel(_)),
             Moment::CostsAsked(_) | Moment::PropertiesAsked(_) => false,
