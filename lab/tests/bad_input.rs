@@ -104,6 +104,33 @@ fn what_is_read_or_was_recorded_is_not_replaced() {
 }
 
 #[test]
+fn two_outputs_into_one_file_are_refused() {
+    let words = "is named by two options that write: each needs a file of its own";
+    refused(&[
+        ("replay TRACE --output new --perfetto new", words),
+        ("replay TRACE --perfetto=./new --output=dir/../new", words),
+        ("replay TRACE --report new --output new", words),
+        ("run storm --machine zen5 --output new --perfetto new", words),
+        ("sweep WORKLOAD --machine zen5 --over cpus=2 -o new.csv -onew.csv", words),
+    ]);
+    #[cfg(target_os = "linux")]
+    refused(&[("calibrate --output new.toml --raw new.toml", words)]);
+    #[cfg(feature = "checks")]
+    refused(&[("hunt --image bytes --output new --log ./new", "--output and --log both name")]);
+}
+
+#[test]
+fn a_trace_is_not_called_by_a_compression_that_it_has_not() {
+    refused(&[
+        (
+            "import TRACE -o new.trace.gz",
+            "is compressed inside, and no file of gzip or zstd: name it `new.trace`",
+        ),
+        ("import TRACE -o new.zst", "name it `new`"),
+    ]);
+}
+
+#[test]
 fn machines_of_another_folder_are_used_instead_and_not_besides() {
     let folder = folder();
     for name in ["machines", "published"] {
