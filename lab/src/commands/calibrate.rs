@@ -141,7 +141,7 @@ fn show_only(
 }
 
 fn measured(arguments: &Arguments, scope: Scope) -> Result<Recording, Refused> {
-    let bar = progress::styled(Some(100), "{bar:40} {percent} %, {elapsed}");
+    let bar = progress::styled(Some(100), "{bar:40} {percent} %, {elapsed}", "%");
     let time = Duration::from_secs(arguments.seconds);
     let recording =
         calibrate::measure(time, scope, &|share| bar.set_position((share * 100.0) as u64));

@@ -48,7 +48,8 @@ impl Plausible {
         if self.plausible == Some(0) {
             return Ok(None);
         }
-        let bar = progress::styled(None, "{pos} replays on plausible machines, {elapsed}");
+        let template = "{pos} replays on plausible machines, {elapsed}";
+        let bar = progress::styled(None, template, "replays on plausible machines");
         let answer = ask(self.plausible, &|| bar.inc(1));
         bar.finish_and_clear();
         answer
