@@ -123,6 +123,7 @@ impl Costs {
         document["machine_is"] = costs_of.map(CostsOf::name).into();
         document["costs"] = self.sentences.join(" ").into();
         document["unpriced"] = self.gaps.unpriced.clone().into();
+        document["flush_tag_as"] = self.gaps.tag_as.into();
         document["assumed_prices"] = self.gaps.assumed.clone().into();
     }
 }
