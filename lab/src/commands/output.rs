@@ -93,6 +93,8 @@ fn is_trace(path: &Path) -> bool {
 
 /// The options that name a file or a folder to write.
 const WRITE: [&str; 5] = ["-o", "--output", "--perfetto", "--raw", "--report"];
+/// How the names of the files of a report end.
+const REPORT: [&str; 4] = ["index.html", "report.json", ".csv", ".stacks"];
 
 /// Whether two options among these words write this file, which need not be there yet.
 fn is_written_twice(path: &Path, words: impl Iterator<Item = OsString>) -> bool {
@@ -102,20 +104,35 @@ fn is_written_twice(path: &Path, words: impl Iterator<Item = OsString>) -> bool 
     if own.is_none() || is_special(path) {
         return false;
     }
-    let (mut count, mut is_value) = (0, false);
+    // A report is a folder of files.
+    let is_of_report = |folder: &str| {
+        let folder = fs::canonicalize(folder).ok();
+        own.as_ref().is_some_and(|(own, name)| {
+            let name = name.to_string_lossy();
+            folder.as_ref() == Some(own) && REPORT.iter().any(|ending| name.ends_with(ending))
+        })
+    };
+    let (mut count, mut pending) = (0, None);
     for word in words {
-        let word = word.to_string_lossy();
-        let option = word.split_once('=').map_or(&*word, |(option, _)| option);
-        let value = match word.strip_prefix("-o").filter(|value| !value.is_empty()) {
-            _ if core::mem::take(&mut is_value) => Some(&*word),
-            Some(value) => Some(value.strip_prefix('=').unwrap_or(value)),
-            None if WRITE.contains(&option) => {
-                is_value = option.len() == word.len();
-                word.split_once('=').map(|(_, value)| value)
-            }
-            None => None,
+        let word = word.to_string_lossy().into_owned();
+        let (option, value) = match (pending.take(), word.split_once('=')) {
+            (Some(option), _) => (option, Some(&*word)),
+            (None, Some((option, value))) => (option.to_owned(), Some(value)),
+            (None, None) => match word.strip_prefix("-o").filter(|value| !value.is_empty()) {
+                Some(value) => ("-o".to_owned(), Some(value)),
+                None => (word.clone(), None),
+            },
         };
-        count += u32::from(value.is_some_and(|value| place(Path::new(value)) == own));
+        if !WRITE.contains(&&*option) {
+            continue;
+        }
+        match value {
+            Some(value) => {
+                let is_own = place(Path::new(value)) == own;
+                count += u32::from(is_own || option == "--report" && is_of_report(value));
+            }
+            None => pending = Some(option),
+        }
     }
     count > 1
 }
@@ -292,6 +309,15 @@ mod tests {
         for second in &joined {
             assert!(twice(&["--output", &shown, second]), "{second}");
         }
+        let folder = directory.path().display().to_string();
+        let csv = directory.path().join("scaling.csv");
+        let of_report = |path: &Path| {
+            let path = path.display().to_string();
+            let words = ["--report", &folder, "--output", &path].map(OsString::from);
+            is_written_twice(Path::new(&path), words.into_iter())
+        };
+        assert!(of_report(&csv), "a report has a file of that name");
+        assert!(!of_report(&directory.path().join("mine.txt")), "others stay");
         // A workload, or a machine, may be called as a file is.
         assert!(!twice(&["run", &shown, "--machine", &shown, "--output", &shown]));
         assert!(!twice(&["--output", &shown, "--perfetto", "new"]), "in another folder");

@@ -197,7 +197,7 @@ mod tests {
             let sum: u64 = causes.iter().map(|&i| row[i].parse::<u64>().unwrap()).sum();
             assert_eq!(sum, result.total);
             let known = sum - result.upkeep.refills;
-            assert_eq!(row[column("known")].parse::<u64>().unwrap(), known);
+            assert_eq!(row[column("known_ps")].parse::<u64>().unwrap(), known);
             assert!(
                 row[column("known_share")].parse::<f64>().unwrap()
                     < row[column("total_share")].parse().unwrap()

@@ -220,21 +220,18 @@ pub fn costs(machine: &Machine, typical: &Costs) -> Costs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Files, Isa};
+    use crate::data::Files;
 
     /// Between pages and the tag the library chooses by what it is charged. Were a tag without a price for nothing, and the choice
     /// by what it may take, it would invalidate page by page what the tag would be flushed for where it is cheap.
     #[test]
     fn by_what_the_library_chooses_it_is_charged() {
         let mut stand_ins = 0;
+        let arm = Arm::mmu(&Machine::named("altra_1node").unwrap()).unwrap();
+        let typical = arm.properties().typical_costs;
         for machine in Files::own().machines().unwrap() {
             let charged = machine.charged().prices;
             let known = |price: Price| charged.get(price);
-            let typical = match machine.isa {
-                Isa::X86_64 => X86Cpu::mmu(&machine).unwrap().properties().typical_costs,
-                Isa::Aarch64 => Arm::mmu(&machine).unwrap().properties().typical_costs,
-                Isa::Riscv64 => Rv::mmu(&machine).unwrap().properties().typical_costs,
-            };
             let local = costs(&machine, typical).local;
             let Some(page) = known(Price::FlushPage) else { continue };
             assert_eq!(local.address, page, "{}", machine.key);

@@ -211,14 +211,18 @@ pub(super) fn each(case: &Case<'_>) -> super::super::Result {
                 .collect();
             let sentences: BTreeSet<&String> =
                 tried.iter().flat_map(|(_, then)| &then.assumed).collect();
+            let heading = format!(
+                "switches, flushes, waits and interrupted CPUs, all CPUs, under {}: the least first, and of the same (`~`) the one \
+                 with the fewest refills",
+                now.strategy
+            );
             format!(
-                "{}\n{}{}{}switches, flushes, waits and interrupted CPUs, all CPUs, under {}: the least first, and \
-                 of the same (`~`) the one with the fewest refills\n\n{table}\nwhat this rests on\n\n{}{not}",
+                "{}\n{}{}{}{}\n{table}\nwhat this rests on\n\n{}{not}",
                 wrapped(&sentence, 0),
                 costs.text(),
                 scene::overfull(changes.iter().map(|(_, of)| of)),
                 plausible::how_sure(plausible.as_ref(), &sides, &[]),
-                now.strategy,
+                wrapped(&heading, 0),
                 assumptions(sentences.into_iter()),
             )
         }
