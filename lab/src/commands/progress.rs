@@ -29,6 +29,7 @@ impl Bar {
     }
 
     /// One more of so many is done; of how many is not known yet where it is 0.
+    #[cfg(feature = "traces")]
     pub(crate) fn of(&self, length: u64) {
         if length > 0 {
             self.bar.set_length(length);
@@ -36,6 +37,7 @@ impl Bar {
         self.inc(1);
     }
 
+    #[cfg(any(feature = "checks", all(feature = "traces", target_os = "linux")))]
     pub(crate) fn set_position(&self, position: u64) {
         self.bar.set_position(position);
     }
