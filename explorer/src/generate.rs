@@ -4,7 +4,7 @@ use core::{num::NonZero, time::Duration};
 use std::{fs, path::PathBuf, process::ExitCode, thread};
 
 use lookaside_scenarios::generate::{self, Outcome, Progress, Request};
-use lookaside_terminal::say;
+use lookaside_terminal::{counted, say};
 
 /// Options of `--generate`.
 #[derive(clap::Args)]
@@ -123,8 +123,9 @@ pub fn to_text(outcome: &Outcome) -> String {
     };
     let seen = outcome.seen.iter().copied().collect::<Vec<_>>().join(", ");
     text + &format!(
-        "{verdict}: {scripts} programs, {:.1} million steps in {seconds:.1} s ({:.1} million a second)\n{} of {} \
+        "{verdict}: {}, {:.1} million steps in {seconds:.1} s ({:.1} million a second)\n{} of {} \
          pairs of operations on one space, operations at {} places of the library; seen: {seen}\n",
+        counted(*scripts as usize, "program", "programs"),
         *steps as f64 / 1e6,
         *steps as f64 / seconds.max(1e-9) / 1e6,
         pairs.covered,

@@ -180,6 +180,12 @@ fn files(arguments: &Arguments) -> Result<(), String> {
             return Err(format!("{name}: no file {} can be made", file.display()));
         }
     }
+    let place = |file: &PathBuf| std::path::absolute(file).ok();
+    if let (Some(output), Some(log)) = (&arguments.output, &arguments.log)
+        && place(output) == place(log)
+    {
+        return Err(format!("--output and --log both name {}: each needs its own", log.display()));
+    }
     Ok(())
 }
 

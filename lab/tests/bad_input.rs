@@ -104,6 +104,33 @@ fn what_is_read_or_was_recorded_is_not_replaced() {
 }
 
 #[test]
+fn two_outputs_into_one_file_are_refused() {
+    let words = "is named by two options that write: each needs a file of its own";
+    refused(&[
+        ("replay TRACE --output new --perfetto new", words),
+        ("replay TRACE --perfetto=./new --output=dir/../new", words),
+        ("replay TRACE --report new --output new", words),
+        ("run storm --machine zen5 --output new --perfetto new", words),
+        ("sweep WORKLOAD --machine zen5 --over cpus=2 -o new.csv -onew.csv", words),
+    ]);
+    #[cfg(target_os = "linux")]
+    refused(&[("calibrate --output new.toml --raw new.toml", words)]);
+    #[cfg(feature = "checks")]
+    refused(&[("hunt --image bytes --output new --log ./new", "--output and --log both name")]);
+}
+
+#[test]
+fn a_trace_is_not_called_by_a_compression_that_it_has_not() {
+    refused(&[
+        (
+            "import TRACE -o new.trace.gz",
+            "is compressed inside, and no file of gzip or zstd: name it `new.trace`",
+        ),
+        ("import TRACE -o new.zst", "name it `new`"),
+    ]);
+}
+
+#[test]
 fn machines_of_another_folder_are_used_instead_and_not_besides() {
     let folder = folder();
     for name in ["machines", "published"] {
@@ -322,4 +349,47 @@ fn an_option_that_no_workload_reads_is_refused_before_it_runs() {
         ("run deadlock.toml --machine zen5 --option page=1", "no option `page`"),
     ]);
     refused(&[("run deadlock.toml --machine zen5", "deadlock.toml:10: a deadlock")]);
+}
+
+/// A value, a unit or a key that is wrong is said with its line, and nothing runs for minutes.
+#[test]
+fn what_is_wrong_in_a_workload_is_said_with_its_line_before_it_runs_for_minutes() {
+    let base = "about = \"a test\"\ntime = \"1 ms\"\n[parameters]\nthink = \"1 us\"\n[[space]]\nname = \"a\"\npages = 60000\n\
+        [[threads]]\nname = \"t\"\nspace = \"a\"\ncount = 2\nprogram = \"\"\"\nforever\n  work think\n  count rounds\ndone\n\"\"\"\n";
+    let folder = folder();
+    let path = folder.path().join("w.toml");
+    for (from, to, words) in [
+        ("\"1 ms\"", "\"100 s\"", "w.toml:2: `time` is 100 s, and a second at most"),
+        ("\"1 ms\"", "\"0 ms\"", "w.toml:2: `time` is no time above 0"),
+        ("\"1 ms\"", "\"1 msec\"", "w.toml:2: `time` has the unknown unit `msec`; there are `ns`"),
+        ("\"1 ms\"", "\"1ms\"", "w.toml:2: `time` is no time; write it as"),
+        ("time =", "tmie =", "w.toml:2: `tmie` is no key of this table; did you mean `time`?"),
+        ("time = \"1 ms\"\n", "", "w.toml:12: `forever` needs `time` at the head of the file"),
+        ("\"1 us\"", "\"2 s\"", "w.toml:4: `parameters.think` is 2 s, and a second at most"),
+        ("work think", "work think * 2000000", "w.toml:14: a time is 2000000000 ns, and has to be"),
+        ("forever", "repeat 6000000", "w.toml:13: 12000000 rounds of all threads"),
+        (
+            "forever\n  work think\n  count rounds",
+            "repeat 1000\n  work think\n  touch 0 60000",
+            "w.toml:15: 120000000 pages of all threads",
+        ),
+        (
+            "60000",
+            "1e9",
+            "w.toml:6: `pages` is 1000000000, and has to be from 0 to 67108864 in all",
+        ),
+        ("work think", "wrok think", "w.toml:14: `wrok think` begins with `wrok`"),
+        ("pages =", "pagse =", "w.toml:7: `space.pagse` is no key of this table"),
+    ] {
+        assert!(base.contains(from), "{from}");
+        fs::write(&path, base.replacen(from, to, 1)).expect("a file");
+        let output = lab(&folder, "run w.toml --machine zen5 --cpus 2");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{to}: {said}");
+        assert!(said.starts_with(&format!("error: {words}")), "{to}: {said}");
+    }
+    fs::write(&path, base).expect("a file");
+    let given = lab(&folder, "run w.toml --machine zen5 --cpus 2 --option think=1e11");
+    let said = String::from_utf8_lossy(&given.stderr);
+    assert!(said.contains("w.toml:14: a time is 100000000000 ns"), "{said}");
 }

@@ -265,3 +265,22 @@ fn a_run_names_a_workload_by_its_path_and_has_the_plausible_value_first() {
         row.split_whitespace().skip(3).take(3).map(|cell| cell.parse().unwrap()).collect();
     assert!(numbers[1] <= numbers[0] && numbers[0] <= numbers[2], "{row}");
 }
+
+/// Where standard error is no terminal: a line now and then, first after five seconds.
+#[cfg(feature = "checks")]
+#[test]
+fn work_that_takes_some_seconds_says_how_far_it_has_come() {
+    let said = |arguments: &[&str]| {
+        let output = lab(arguments);
+        String::from_utf8(output.stderr).expect("messages are text")
+    };
+    std::thread::scope(|scope| {
+        let check = scope.spawn(|| said(&["check", "--budget", "7"]));
+        let calibrate = scope.spawn(|| said(&["calibrate", "--only", "walk", "--seconds", "8"]));
+        let check = check.join().expect("an end");
+        assert!(check.contains(" million steps after 5 s; round "), "{check}");
+        let calibrate = calibrate.join().expect("an end");
+        let is_linux = cfg!(all(feature = "traces", target_os = "linux"));
+        assert!(!is_linux || calibrate.contains(" of 100 % done after 5 s"), "{calibrate}");
+    });
+}

@@ -105,7 +105,7 @@ impl Work for Strategies {
         let replayed =
             replayed.map_err(|Refused(why)| Refused(format!("strategy `{strategy}`: {why}")))?;
         let mut value = json!(replayed);
-        value["share"] = json!(replayed.share());
+        value["total_share"] = json!(replayed.share());
         value["known"] = json!(replayed.known());
         value["known_share"] = json!(replayed.share_of(replayed.known()));
         value["rest"] = json!(replayed.rest.total());
@@ -132,7 +132,7 @@ impl Work for Strategies {
                 ("strategy", Kind::Text),
                 whole("cpus"),
                 whole("total"),
-                ("share", Kind::Number),
+                ("total_share", Kind::Number),
                 whole("known"),
                 ("known_share", Kind::Number),
                 ("known_ratio", Kind::Number),
@@ -188,7 +188,7 @@ impl Work for Strategies {
             let [a, b, c, d, e, f] = time(run);
             let machine = run["machine"].take();
             let [cpus, total, share, known, known_share, rest] =
-                ["cpus", "total", "share", "known", "known_share", "rest"]
+                ["cpus", "total", "total_share", "known", "known_share", "rest"]
                     .map(|key| run[key].take());
             let [least, greatest] = [0, 1].map(|i| run["refills_band"][i].take());
             upkeep.row([

@@ -5,7 +5,7 @@ use super::{
     interrupts::{Hold, Interrupts},
 };
 use lookaside_simulation::data::{Isa, Machine};
-use lookaside_terminal::Refused;
+use lookaside_terminal::{Refused, counted};
 use lookaside_traces::{
     Hardware, Origin,
     lackey::Pattern,
@@ -366,14 +366,16 @@ impl Basis<'_> {
         let (recorded, cpus) = (self.script.cpus.len(), self.cpus);
         if cpus > recorded {
             return Some(format!(
-                "{recorded} CPUs were recorded: what they did is done by {cpus}, in copies that begin up \
-                 to 1 ms later; processes with several threads have as many more."
+                "{}: what they did is done by {cpus}, in copies that begin up \
+                 to 1 ms later; processes with several threads have as many more.",
+                counted(recorded, "CPU was recorded", "CPUs were recorded"),
             ));
         }
         (cpus < recorded).then(|| {
             format!(
-                "{recorded} CPUs were recorded: on {cpus} they take turns at their steps. Computing does \
-                 not take longer for that, so that shares are upper bounds."
+                "{}: on {cpus} they take turns at their steps. Computing does \
+                 not take longer for that, so that shares are upper bounds.",
+                counted(recorded, "CPU was recorded", "CPUs were recorded"),
             )
         })
     }

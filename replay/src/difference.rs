@@ -91,8 +91,8 @@ pub struct Difference {
     pub per: Per,
     /// What is known: the time of switches, flushes, waits and interrupted CPUs together, in picoseconds.
     pub known: Change,
-    /// The share of all CPUs' time that this is.
-    pub share: Change,
+    /// The share of all CPUs' time that this is, without refills as it is.
+    pub known_share: Change,
     /// Time by cause, in picoseconds.
     pub causes: Vec<Change>,
     /// Flushes by reason, and what became of requests, as the kernel counts them.
@@ -149,7 +149,7 @@ impl Difference {
         Self {
             per,
             known: time("known", &Replayed::known),
-            share: change(vec!["share".into()], &|run| run.share_of(run.known())),
+            known_share: change(vec!["known_share".into()], &|run| run.share_of(run.known())),
             causes: Upkeep::NAMES.into_iter().enumerate().map(cause).collect(),
             reasons: reasons(sides, &scale),
             initiators,

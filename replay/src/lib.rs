@@ -402,7 +402,7 @@ pub fn replay_with_timeline(
     // A run that takes a hundred times the recorded time is taken for one that never ends.
     let limit = START + 100 * script.length * NS + 60_000_000_000_000;
     let options = Options { cpus, seed: *seed, limit, timeline: moments };
-    let (player, mut report) = timed::simulate(&machine.model, &arena, options, || {
+    let (player, mut report) = timed::simulate(&machine.charged(), &arena, options, || {
         let kernel = Kernel::new(Place { arena: &arena, machine, cpus }, strategy);
         Player::new(script, setup, &plan, &accounts, kernel)
     })

@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use lookaside_scenarios::scenario::TOPICS;
-use lookaside_terminal::grid::Grid;
+use lookaside_terminal::{counted, grid::Grid};
 
 /// A row for each scenario and each protocol, a line for each failure, and a summary.
 #[must_use]
@@ -130,8 +130,10 @@ fn closing(outcome: &Outcome) -> String {
     };
     let source = outcome.source.get(..16).unwrap_or(&outcome.source);
     format!(
-        "\n{verdict}: {scenarios} scenarios, {schedules} schedules, {:.1} million steps in \
+        "\n{verdict}: {}, {}, {:.1} million steps in \
          {seconds:.1} s ({rate:.1} million a second)\nsource {source}, seed {}\n",
+        counted(scenarios, "scenario", "scenarios"),
+        counted(*schedules as usize, "schedule", "schedules"),
         *steps as f64 / 1e6,
         outcome.seed
     )

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use lookaside_terminal::grid::Grid;
+use lookaside_terminal::{counted, grid::Grid};
 use serde_json::{Map, Value, json};
 
 use super::{Bound, Case, Compared, Mode, Observation, Score, Shares, Suite, Traces};
@@ -221,7 +221,7 @@ impl<'s> Results<'s> {
 pub fn in_full(case: &Case, compared: &Compared, bound: Bound) -> String {
     let mut text = states(case, compared);
     if let Some(recorded) = case.recorded.get(&compared.mode) {
-        let _ = writeln!(text, "recorded: {} states", recorded.states.len());
+        let _ = writeln!(text, "recorded: {}", counted(recorded.states.len(), "state", "states"));
         list(&mut text, case, &recorded.states);
     }
     text.push_str(&differences(case, compared));
@@ -241,7 +241,8 @@ fn states(case: &Case, compared: &Compared) -> String {
     let verdict = litmus.verdict(&found.states);
     let broke = if found.broke { ", needs break-before-make" } else { "" };
     let (name, mode, count) = (&litmus.name, compared.mode.word(), found.states.len());
-    let mut text = format!("{name} ({mode}): {verdict}{broke}; {count} states\n");
+    let mut text =
+        format!("{name} ({mode}): {verdict}{broke}; {}\n", counted(count, "state", "states"));
     list(&mut text, case, &found.states);
     text
 }

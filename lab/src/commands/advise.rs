@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         ))
         .into());
     }
-    let bar = progress::styled(None, "{pos} of {len} replays, {elapsed}, {eta} left");
+    let bar = progress::styled(None, "{pos} of {len} replays, {elapsed}, {eta} left", "replays");
     let (machines, seed) = (arguments.plausible, arguments.seed);
     let asked = Advising { inputs: &inputs, machine, ranges: &book.ranges, machines, seed };
     let advice = asked.advise(&|all| bar.of(all));

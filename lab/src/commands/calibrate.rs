@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
 /// Runs `lookaside calibrate`. The exit status is 1 if a prediction is wrong.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     for path in [&arguments.output, &arguments.raw].into_iter().flatten() {
-        output::check_place(path)?;
+        output::check(path)?;
         if path.exists() && !arguments.force {
             let why = "is there already; `--force` replaces it";
             return Err(Refused(format!("`{}` {why}", path.display())).into());
@@ -141,7 +141,7 @@ fn show_only(
 }
 
 fn measured(arguments: &Arguments, scope: Scope) -> Result<Recording, Refused> {
-    let bar = progress::styled(Some(100), "{bar:40} {percent} %, {elapsed}");
+    let bar = progress::styled(Some(100), "{bar:40} {percent} %, {elapsed}", "%");
     let time = Duration::from_secs(arguments.seconds);
     let recording =
         calibrate::measure(time, scope, &|share| bar.set_position((share * 100.0) as u64));

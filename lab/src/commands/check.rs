@@ -1,10 +1,6 @@
 //! `lookaside check`: explores every protocol on the adversarial machine, in ever deeper rounds, within a budget.
 
-use core::{
-    num::NonZero,
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use core::{num::NonZero, time::Duration};
 use std::{
     env, fs,
     path::PathBuf,
@@ -98,9 +94,6 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     Ok(if outcome.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Millions of steps of generated programs between two lines of progress.
-const LINES: u64 = 200;
-
 /// Checks generated programs.
 fn generate(arguments: &Arguments) -> super::Result {
     let Arguments { protocols, merge, zoo, mutants, litmus, rounds, preemptions, shard, .. } =
@@ -123,19 +116,12 @@ fn generate(arguments: &Arguments) -> super::Result {
         threads: arguments.threads,
     };
     let bar = progress::checking();
-    let told = AtomicU64::new(0);
     let outcome = generate::run(&arguments.generate, &limits, &|now| {
         let message = format!(
             "{} programs, {} of {} pairs, {} broken",
             now.scripts, now.pairs.covered, now.pairs.total, now.failures
         );
-        // Without a terminal, print a line from time to time.
-        let millions = now.steps / 1_000_000;
-        if bar.is_hidden() && told.fetch_max(millions / LINES, Ordering::Relaxed) < millions / LINES
-        {
-            eprintln!("{millions} million steps; {message}");
-        }
-        bar.set_position(millions);
+        bar.set_position(now.steps / 1_000_000);
         bar.set_message(message);
     })?;
     bar.finish_and_clear();

@@ -116,12 +116,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     };
     let [this, that] =
         [0, 1].map(|side| Setting { scenarios: &as_recorded[side], knobs: &knobs[side] });
-    let answer = match options.output.format {
-        Format::Csv => None, // It has no place for that.
-        _ => plausible.ask(|machines, done| {
-            this.on_plausible_machines(&that, per, (&book.ranges, machines), done)
-        })?,
-    };
+    let answer = plausible.ask(|machines, done| {
+        this.on_plausible_machines(&that, per, (&book.ranges, machines), done)
+    })?;
     let origins = reads.into_iter().flatten().map(|read| &read.trace.origin);
     let costs = Costs::of(&as_recorded[0][0].machine, &book.ranges, options.is_chosen(), origins);
     let among = if difference.known.differs() {
@@ -145,11 +142,12 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
                 "strategies": sides.iter().map(|side| &side[0].strategy).collect::<Vec<_>>(),
                 "assumed": assumed,
                 "certainty": certainty,
+                "turned": turned,
             });
             costs.add_to(&mut about);
             format!("{:#}\n", scene::to_json(&difference, names, &about))
         }
-        Format::Csv => scene::to_csv(&difference),
+        Format::Csv => scene::to_csv(&difference, answer.as_ref(), turned.is_some()),
         form => {
             let form = if form == Format::Markdown { Grid::to_markdown } else { Grid::to_text };
             let answer = [Some(sentence(&difference, names)), turned].into_iter().flatten();
@@ -230,12 +228,13 @@ fn one_program(reads: &[Read]) -> Result<(), Refused> {
 
 /// The change in a sentence.
 fn sentence(of: &Difference, [before, after]: [&str; 2]) -> String {
-    let [was, is] = [&of.share.before, &of.share.after].map(|spread| scene::share(spread.median));
+    let [was, is] =
+        [&of.known_share.before, &of.known_share.after].map(|spread| scene::share(spread.median));
     let start = format!(
         "Switches, flushes, waits and interrupted CPUs take {is} of the time of all CPUs ({after}) instead of {was} \
          ({before})"
     );
-    if !of.known.differs() && !of.share.differs() {
+    if !of.known.differs() && !of.known_share.differs() {
         return format!("{start}: no change beyond the spread.");
     }
     let more = |change: &Change| {
@@ -249,7 +248,7 @@ fn sentence(of: &Difference, [before, after]: [&str; 2]) -> String {
             [0, 1].map(|place| change.what.get(place).map_or("", String::as_str));
         format!(" The largest change that way is `{operation}` of `{process}`: {}.", more(change))
     });
-    let is_other_way = (of.share.more() < 0.0) != (of.known.more() < 0.0);
+    let is_other_way = (of.known_share.more() < 0.0) != (of.known.more() < 0.0);
     let length = if is_other_way { ", as the recordings differ in length" } else { "" };
     format!("{start}, {} in all{length}.{largest}", more(&of.known))
 }

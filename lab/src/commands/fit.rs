@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
 /// Runs `lookaside fit`. The exit status is 1 if a published value is not met.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let book = Book::shipped()?;
-    let bar = progress::styled(None, "{pos} runs, {elapsed}");
+    let bar = progress::styled(None, "{pos} runs, {elapsed}", "runs");
     let execute = |machine: &_, run: &Run| {
         bar.inc(1);
         run.measure(machine)

@@ -34,6 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { file, output, format } = arguments;
     if let Some(path) = output {
         output::check(path)?;
+        output::check_ending(path)?;
     }
     let trace = import::open(file)?;
     if let Some(missing) = trace.missing() {

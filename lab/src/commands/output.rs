@@ -5,7 +5,7 @@ use std::{
     env,
     ffi::OsString,
     fs,
-    io::{self, Read, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -65,28 +65,76 @@ impl Output {
 /// trace: it cannot be had again.
 pub(crate) fn check(path: &Path) -> Result<(), Refused> {
     let shown = path.display();
+    let words = || env::args_os().skip(1);
     if is_trace(path) {
         let why = "is a recorded trace, which is not replaced: remove it, or name another file";
         return Err(Refused(format!("`{shown}` {why}")));
     }
-    if is_named_twice(path, env::args_os().skip(1)) {
+    if is_written_twice(path, words()) {
+        let why = "is named by two options that write: each needs a file of its own";
+        return Err(Refused(format!("`{shown}` {why}")));
+    }
+    if is_named_twice(path, words()) {
         let why = "is named twice: what is read is not replaced by what is written";
         return Err(Refused(format!("`{shown}` {why}")));
     }
     check_place(path)
 }
 
-/// Whether a file begins as traces do: those of `lookaside record`, of `perf record` and of `trace-cmd record`.
+/// Whether a file is a recorded trace.
 fn is_trace(path: &Path) -> bool {
-    const BEGINNINGS: [&[u8]; 3] = [b"lookaside trace\n", b"PERFILE2", b"\x17\x08Dtracing"];
+    #[cfg(feature = "traces")]
+    let is_marked = lookaside_traces::import::is_marked;
+    #[cfg(not(feature = "traces"))]
+    let is_marked = |_: &Path| false;
     // To open a pipe would wait for its reader.
-    if is_special(path) {
+    !is_special(path) && is_marked(path)
+}
+
+/// The options that name a file or a folder to write.
+const WRITE: [&str; 5] = ["-o", "--output", "--perfetto", "--raw", "--report"];
+/// How the names of the files of a report end.
+const REPORT: [&str; 4] = ["index.html", "report.json", ".csv", ".stacks"];
+
+/// Whether two options among these words write this file, which need not be there yet.
+fn is_written_twice(path: &Path, words: impl Iterator<Item = OsString>) -> bool {
+    let place =
+        |path: &Path| Some((fs::canonicalize(directory(path)).ok()?, path.file_name()?.to_owned()));
+    let own = place(path);
+    if own.is_none() || is_special(path) {
         return false;
     }
-    let mut start = Vec::new();
-    let file = fs::File::open(path).ok();
-    let read = file.map(|file| file.take(16).read_to_end(&mut start));
-    read.is_some() && BEGINNINGS.iter().any(|beginning| start.starts_with(beginning))
+    // A report is a folder of files.
+    let is_of_report = |folder: &str| {
+        let folder = fs::canonicalize(folder).ok();
+        own.as_ref().is_some_and(|(own, name)| {
+            let name = name.to_string_lossy();
+            folder.as_ref() == Some(own) && REPORT.iter().any(|ending| name.ends_with(ending))
+        })
+    };
+    let (mut count, mut pending) = (0, None);
+    for word in words {
+        let word = word.to_string_lossy().into_owned();
+        let (option, value) = match (pending.take(), word.split_once('=')) {
+            (Some(option), _) => (option, Some(&*word)),
+            (None, Some((option, value))) => (option.to_owned(), Some(value)),
+            (None, None) => match word.strip_prefix("-o").filter(|value| !value.is_empty()) {
+                Some(value) => ("-o".to_owned(), Some(value)),
+                None => (word.clone(), None),
+            },
+        };
+        if !WRITE.contains(&&*option) {
+            continue;
+        }
+        match value {
+            Some(value) => {
+                let is_own = place(Path::new(value)) == own;
+                count += u32::from(is_own || option == "--report" && is_of_report(value));
+            }
+            None => pending = Some(option),
+        }
+    }
+    count > 1
 }
 
 /// Whether two of these words name this file, by whatever path: the word that it is written to is one of them.
@@ -112,6 +160,19 @@ fn identity(path: &Path) -> Option<impl PartialEq + use<>> {
 #[cfg(not(unix))]
 fn identity(path: &Path) -> Option<impl PartialEq + use<>> {
     fs::canonicalize(path).ok().filter(|path| path.is_file())
+}
+
+/// Refuses a name for a trace that promises another file than is written.
+#[cfg(feature = "traces")]
+pub(crate) fn check_ending(path: &Path) -> Result<(), Refused> {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("gz" | "zst") => {
+            let (shown, name) = (path.display(), path.with_extension(""));
+            let why = "what is written is compressed inside, and no file of gzip or zstd";
+            Err(Refused(format!("`{shown}`: {why}: name it `{}`", name.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a file that cannot be written to.
@@ -233,14 +294,54 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_two_options_write_is_refused_before_it_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let shown = directory.path().join("new").display().to_string();
+        let other = directory.path().join(".").join("new").display().to_string();
+        let twice = |words: &[&str]| {
+            let words = words.iter().map(OsString::from);
+            is_written_twice(&directory.path().join("new"), words)
+        };
+        let joined = [format!("--perfetto={other}"), format!("-o{shown}"), format!("-o={other}")];
+        for second in [&["--perfetto", &other][..], &["-o", &shown], &["--report", &shown]] {
+            assert!(twice(&[&["--output", &shown], second].concat()), "{second:?}");
+        }
+        for second in &joined {
+            assert!(twice(&["--output", &shown, second]), "{second}");
+        }
+        let folder = directory.path().display().to_string();
+        let csv = directory.path().join("scaling.csv");
+        let of_report = |path: &Path| {
+            let path = path.display().to_string();
+            let words = ["--report", &folder, "--output", &path].map(OsString::from);
+            is_written_twice(Path::new(&path), words.into_iter())
+        };
+        assert!(of_report(&csv), "a report has a file of that name");
+        assert!(!of_report(&directory.path().join("mine.txt")), "others stay");
+        // A workload, or a machine, may be called as a file is.
+        assert!(!twice(&["run", &shown, "--machine", &shown, "--output", &shown]));
+        assert!(!twice(&["--output", &shown, "--perfetto", "new"]), "in another folder");
+    }
+
+    #[cfg(feature = "traces")]
+    #[test]
     fn a_recorded_trace_is_not_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("results.csv");
-        for (content, is_refused) in
-            [("lookaside trace\n\x04", true), ("PERFILE2", true), ("a,b", false)]
-        {
+        // The first bytes of a trace, compressed by `gzip` and by `zstd`.
+        let gzip = b"\x1f\x8b\x08\0\0\0\0\0\x02\x03\xcb\xc9\xcf\xcf\x4e\x2c\xce\x4c\x49\x55\x28\x29\x4a\x4c\x4e\xe5\x02\
+            \0\x19\xde\x14\xda\x10\0\0\0";
+        let zstd = b"\x28\xb5\x2f\xfd\0\x58\x81\0\0lookaside trace\n";
+        for (content, is_refused) in [
+            (&b"lookaside trace\n\x04"[..], true),
+            (b"PERFILE2", true),
+            (gzip, true),
+            (zstd, true),
+            (&zstd[..9], false),
+            (b"a,b", false),
+        ] {
             fs::write(&path, content).unwrap();
-            assert_eq!(check(&path).is_err(), is_refused, "{content}");
+            assert_eq!(check(&path).is_err(), is_refused, "{content:?}");
         }
     }
 

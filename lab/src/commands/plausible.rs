@@ -48,7 +48,8 @@ impl Plausible {
         if self.plausible == Some(0) {
             return Ok(None);
         }
-        let bar = progress::styled(None, "{pos} replays on plausible machines, {elapsed}");
+        let template = "{pos} replays on plausible machines, {elapsed}";
+        let bar = progress::styled(None, template, "replays on plausible machines");
         let answer = ask(self.plausible, &|| bar.inc(1));
         bar.finish_and_clear();
         answer
@@ -122,6 +123,7 @@ impl Costs {
         document["machine_is"] = costs_of.map(CostsOf::name).into();
         document["costs"] = self.sentences.join(" ").into();
         document["unpriced"] = self.gaps.unpriced.clone().into();
+        document["flush_tag_as"] = self.gaps.tag_as.into();
         document["assumed_prices"] = self.gaps.assumed.clone().into();
     }
 }

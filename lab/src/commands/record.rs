@@ -10,7 +10,7 @@ use std::{
     process::{ExitCode, ExitStatus},
 };
 
-use lookaside_terminal::{Refused, plain};
+use lookaside_terminal::{Refused, counted, plain};
 use lookaside_traces::{
     Kind, Trace, file,
     record::{self, End, NoRecording, Plan, Recording, What},
@@ -131,7 +131,7 @@ fn record(arguments: &Arguments) -> super::Result {
     let folder = file.folder().to_owned();
     let Arguments { all, lean, user_stacks, buffer: buffer_kib, duration, .. } = *arguments;
     let plan = Plan { what, duration, all, lean, user_stacks, buffer_kib, folder };
-    let bar = progress::styled(None, "{human_pos} events, {elapsed}");
+    let bar = progress::styled(None, "{human_pos} events, {elapsed}", "events");
     let recorded = record::record(&plan, |events| bar.set_position(events));
     bar.finish_and_clear();
     let Recording { trace, end, length, without_stacks } = match recorded {
@@ -145,9 +145,8 @@ fn record(arguments: &Arguments) -> super::Result {
     };
     if trace.origin.losses.lost > 0 {
         eprintln!(
-            "warning: the kernel lost {} events; the trace says where. Try --buffer with more than \
-             {} KiB",
-            trace.origin.losses.lost,
+            "warning: the kernel lost {}; the trace says where. Try --buffer with more than {} KiB",
+            counted(trace.origin.losses.lost as usize, "event", "events"),
             record::BUFFER_KIB,
         );
     }
@@ -161,8 +160,8 @@ fn record(arguments: &Arguments) -> super::Result {
     }
     let path = file.write(|to| file::write(&trace, to))?;
     let shown = path.display().to_string();
-    let (events, seconds) = (trace.events.len(), length.as_secs_f64());
-    eprintln!("{}: {events} events in {seconds:.1} s", plain::line(&shown));
+    let events = counted(trace.events.len(), "event", "events");
+    eprintln!("{}: {events} in {:.1} s", plain::line(&shown), length.as_secs_f64());
     Ok(match end {
         End::Time => ExitCode::SUCCESS,
         End::Gone => {
@@ -249,6 +248,7 @@ impl Output {
                 "a recording goes into a file, not to standard output: name one with -o".to_owned();
             return Err(Refused(why));
         }
+        output::check_ending(&path)?;
         let output = Self { path, force };
         if !force && output.path.exists() {
             return Err(output.exists());

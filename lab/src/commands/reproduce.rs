@@ -5,6 +5,7 @@ use std::{process::ExitCode, time::Instant};
 use lookaside_simulation::reproduce::{
     Book, Plan, Request, Run, Sample, Summary, readings, table, to_csv, to_json,
 };
+use lookaside_terminal::counted;
 
 use super::{
     output::{Format, Output},
@@ -62,6 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let execute = |machine: &_, run: &Run| run.measure(machine);
     let mut reproduction = plan.execute(&book, &execute, &|| bar.inc(1), machine.is_some());
     if machine.is_none() && strategy.is_empty() {
+        bar.set_message("now plausible machines are asked".to_owned());
         reproduction.readings = readings(&book, &reproduction, *seed, &execute)?;
         let machines = plausible.map(|count| count as usize);
         let sample = Sample { machines, most: request.most, seed: *seed };
@@ -75,9 +77,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Format::Markdown => table::to_markdown(&reproduction),
     })?;
     let (seconds, millions) = (begin.elapsed().as_secs_f64(), reproduction.events as f64 / 1e6);
-    let (runs, speed) = (plan.runs.len(), millions / seconds);
+    let (runs, speed) = (counted(plan.runs.len(), "run", "runs"), millions / seconds);
     eprintln!(
-        "{runs} runs in {seconds:.1} s: {millions:.1} million events, {speed:.1} million a second"
+        "{runs} in {seconds:.1} s: {millions:.1} million events, {speed:.1} million a second"
     );
     let summary = Summary::of(&reproduction);
     let sound = summary.reversed.is_empty() && (machine.is_some() || summary.failed.is_empty());

@@ -12,7 +12,7 @@ use lookaside_simulation::{
     workload::{self, Outcome},
 };
 use lookaside_terminal::{
-    Refused,
+    Refused, counted,
     grid::{Grid, number, times, wrapped},
     names, plain,
 };
@@ -386,8 +386,7 @@ fn to_text(
     let Arguments { workload, cpus, x, option, seed, seeds, .. } = arguments;
     let mut heading = format!("{workload} on {machine}");
     if cpus.is_some() {
-        let cpus = shown.results[0].cpus;
-        heading += &format!(", {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
+        heading += &format!(", {}", counted(shown.results[0].cpus, "CPU", "CPUs"));
     }
     if let Some(x) = x {
         heading += &format!(", x = {x}");

@@ -9,7 +9,7 @@ use lookaside_replay::{
     inputs::has_flushes,
     what_if::{Knob, Scenario},
 };
-use lookaside_simulation::reproduce::Book;
+use lookaside_simulation::{reproduce::Book, sensitivity::Answer};
 use lookaside_terminal::{
     Refused,
     grid::{Grid, number, percent, wrapped},
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::{output::Output, progress};
 
 /// The version of the JSON of `diff` and `what-if`.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// What a side without knobs is called.
 pub(super) const AS_RECORDED: &str = "as recorded";
@@ -166,25 +166,53 @@ pub(super) fn tables(
     text + &form(&grid(["process", "operation"], most, sides, &ms))
 }
 
-/// All of a comparison in one table for programs: times in picoseconds, shares as fractions.
-pub(super) fn to_csv(of: &Difference) -> String {
+/// All of a comparison in one table for programs, times in picoseconds: what was replayed with the file's numbers, and what
+/// plausible machines say.
+pub(super) fn to_csv(of: &Difference, answer: Option<&Answer>, is_turned: bool) -> String {
     let ends = ["before", "before_low", "before_high", "after", "after_low", "after_high"];
-    let mut grid = Grid::new(["table", "row", "operation"].into_iter().chain(ends), &[0, 1, 2]);
-    let mut rows = |table: &str, all: &[Change]| {
+    let names = ["table", "row", "operation", "unit"];
+    let mut grid = Grid::new(names.into_iter().chain(ends), &[0, 1, 2, 3]);
+    let (time, count) = match of.per {
+        Per::Run => ("ps", ""),
+        Per::Second => ("ps/s", "1/s"),
+    };
+    let mut row = |table: &str, what: [&str; 2], unit: &str, numbers: [f64; 6]| {
+        let names = [table, what[0], what[1], unit].map(str::to_owned);
+        grid.row(names.into_iter().chain(numbers.map(|number| number.to_string())));
+    };
+    let known = core::slice::from_ref(&of.known);
+    let share = core::slice::from_ref(&of.known_share);
+    for (table, unit, all) in [
+        ("time", time, &of.causes[..]),
+        ("time", time, known),
+        ("share", "", share),
+        ("count", count, &of.reasons),
+        ("initiator", time, &of.initiators),
+    ] {
         for Change { what, before, after } in all {
-            let mut row = vec![table.to_owned()];
-            row.extend([0, 1].map(|place| what.get(place).cloned().unwrap_or_default()));
+            let what = [0, 1].map(|place| what.get(place).map_or("", String::as_str));
             let numbers =
                 [before.median, before.low, before.high, after.median, after.low, after.high];
-            row.extend(numbers.map(|number| number.to_string()));
-            grid.row(row);
+            row(table, what, unit, numbers);
         }
-    };
-    rows("time", &of.causes);
-    rows("time", core::slice::from_ref(&of.known));
-    rows("share", core::slice::from_ref(&of.share));
-    rows("count", &of.reasons);
-    rows("initiator", &of.initiators);
+    }
+    if let Some(answer) = answer {
+        // The same times, which plausible machines give in milliseconds.
+        for (place, metric) in answer.outcomes[0][0].iter().enumerate() {
+            let [before, after] = [0, 1].map(|side| answer.intervals[side][place]);
+            let numbers =
+                [before.median, before.low, before.high, after.median, after.low, after.high];
+            row("plausible", [metric.key, ""], time, numbers.map(|ms| ms * 1e9));
+        }
+        for (what, [before, after]) in [
+            ("best_on", [answer.best[0], answer.best[1]]),
+            ("machines", [answer.machines; 2]),
+            ("turned", [usize::from(is_turned); 2]),
+        ] {
+            let [before, after] = [before, after].map(|count| count as f64);
+            row("plausible", [what, ""], "", [before, before, before, after, after, after]);
+        }
+    }
     grid.to_csv()
 }
 
@@ -228,7 +256,12 @@ fn grid<'c, const N: usize>(
 
 /// Both sides as one value for programs.
 pub(super) fn to_json(of: &Difference, sides: [&str; 2], about: &Value) -> Value {
-    let mut value = json!({ "version": VERSION, "before": sides[0], "after": sides[1] });
+    let mut value = json!({
+        "version": VERSION,
+        "time_unit": "ps",
+        "before": sides[0],
+        "after": sides[1],
+    });
     for (key, content) in about.as_object().into_iter().flatten() {
         value[key] = content.clone();
     }
@@ -238,7 +271,8 @@ pub(super) fn to_json(of: &Difference, sides: [&str; 2], about: &Value) -> Value
 
 /// What is to be said of shares above 100 %: nothing where there are none.
 pub(super) fn overfull<'d>(all: impl IntoIterator<Item = &'d Difference>) -> String {
-    let is_overfull = |of: &Difference| of.share.before.median > 1.0 || of.share.after.median > 1.0;
+    let is_overfull =
+        |of: &Difference| of.known_share.before.median > 1.0 || of.known_share.after.median > 1.0;
     match all.into_iter().any(is_overfull) {
         true => format!("{}\n", wrapped(OVERFULL, 0)),
         false => String::new(),

@@ -13,7 +13,7 @@ use lookaside_simulation::{
     sweep::{self, Swept, crossovers, page},
 };
 use lookaside_terminal::{
-    Refused,
+    Refused, counted,
     grid::{Grid, number, wrapped},
     names, say,
 };
@@ -112,7 +112,8 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         output::replace(path, content)?;
     }
     let (seconds, millions) = (begin.elapsed().as_secs_f64(), swept.events as f64 / 1e6);
-    eprintln!("{} runs in {seconds:.1} s: {millions:.1} million events", sweep.runs());
+    let runs = counted(sweep.runs(), "run", "runs");
+    eprintln!("{runs} in {seconds:.1} s: {millions:.1} million events");
     let failed = sweep.failed(&swept);
     for (curve, x, why) in &failed {
         let (machine, strategy) = (&curve.machine, &curve.strategy);
@@ -144,11 +145,15 @@ fn form(path: &Path) -> Result<Form, Refused> {
 fn grid(swept: &Swept, over: &str) -> Grid {
     let unit = if swept.unit.is_empty() { String::new() } else { format!(", {}", swept.unit) };
     let median = format!("{}{unit}", swept.metric);
-    let header = ["machine", "strategy", over, &median, "least", "greatest", "remark"];
-    let mut grid = Grid::new(header, &[0, 1, 6]);
+    // Where it is over something else, each row says on how many.
+    let cpus = (over != "cpus").then_some("CPUs");
+    let header = ["machine", "strategy", over].into_iter().chain(cpus);
+    let header = header.chain([&*median, "least", "greatest", "remark"]);
+    let mut grid = Grid::new(header, &[0, 1, if cpus.is_some() { 7 } else { 6 }]);
     for curve in &swept.curves {
         for point in &curve.points {
             let mut row = vec![curve.machine.clone(), curve.strategy.clone(), point.x.to_string()];
+            row.extend(cpus.map(|_| point.cpus.map_or(String::new(), |cpus| cpus.to_string())));
             match &point.samples {
                 Err(why) => row.extend([String::new(), String::new(), String::new(), why.clone()]),
                 Ok(samples) => {
@@ -185,6 +190,7 @@ fn to_json(swept: &Swept, over: &str) -> String {
                 "machine": curve.machine,
                 "strategy": curve.strategy,
                 "x": point.x,
+                "cpus": point.cpus,
                 "samples": point.samples.as_ref().ok(),
                 "problem": point.samples.as_ref().err(),
             })
@@ -251,6 +257,7 @@ fn page(arguments: &Arguments, swept: &Swept, over: &str) -> String {
     };
     let version = env!("CARGO_PKG_VERSION");
     let about = format!("{band} lookaside {version}, sweep over {}.", arguments.over);
-    let title = format!("{workload} over {over}");
+    let cpus = swept.cpus(over).map_or(String::new(), |cpus| format!(", {cpus}"));
+    let title = format!("{workload} over {over}{cpus}");
     page::html(swept, &page::Heading { title: &title, over, about: &about })
 }

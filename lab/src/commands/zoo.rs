@@ -9,7 +9,7 @@ use lookaside_scenarios::{
     explore,
     zoo::{self, Form, Judgement, Protocol},
 };
-use lookaside_terminal::{Stdout, grid::Grid, say};
+use lookaside_terminal::{Stdout, counted, grid::Grid, say};
 use serde_json::json;
 
 /// Arguments of `lookaside zoo`.
@@ -113,7 +113,8 @@ fn tell(protocol: &Protocol, judgement: &Judgement) -> super::Result<()> {
             "not finished: no rule was broken so far"
         };
         let clean = if judgement.complete { "clean: " } else { "" };
-        say!("{clean}{extent}; {} schedules, {} steps\n", judgement.schedules, judgement.steps)?;
+        let schedules = counted(judgement.schedules as usize, "schedule", "schedules");
+        say!("{clean}{extent}; {schedules}, {} steps\n", judgement.steps)?;
     }
     match judgement.fixed_clean {
         Some(true) => say!("repaired: clean, everything explored\n")?,

@@ -33,7 +33,7 @@ fn a_replay_asks_the_machines_that_advise_asks() {
     let strategies = "linux-ipi-2025,linux-invlpgb-2025";
     let ask = |command| json(&[&[command, COMPILE][..], &same, &[strategies]].concat());
     let (replay, advise) = (ask("replay"), ask("advise"));
-    let seconds = replay["traced"].as_f64().expect("nanoseconds") / 1e9;
+    let seconds = replay["traced_ns"].as_f64().expect("nanoseconds") / 1e9;
     for place in 0..2 {
         let [one, other] =
             [&replay["certainty"]["strategies"], &advise["mechanisms"]].map(|of| of[place].clone());

@@ -113,3 +113,141 @@ fn completions_and_pages_name_every_command_that_is_shown() {
     }
     assert!(!folder.path().join("lookaside-record-part.1").exists(), "it is no command for people");
 }
+
+/// A table for programs: the names of its columns, and its rows.
+fn csv(words: &[&str]) -> (String, Vec<Vec<String>>) {
+    let (status, text, errors) = lab(&[words, &["--format", "csv"]].concat());
+    assert_eq!(status, Some(0), "{words:?}: {errors}");
+    let mut lines = text.lines();
+    let header = lines.next().expect("a header").to_owned();
+    let rows = lines.map(|line| line.split(',').map(str::to_owned).collect()).collect();
+    (header, rows)
+}
+
+/// The row of a table that begins so.
+#[track_caller]
+fn row<'r>(rows: &'r [Vec<String>], begin: &[&str]) -> &'r [String] {
+    let found = rows.iter().find(|row| row.iter().zip(begin).all(|(cell, name)| cell == name));
+    found.unwrap_or_else(|| panic!("{begin:?} is in none of {rows:?}"))
+}
+
+fn number(cell: &str) -> f64 {
+    cell.parse().unwrap_or_else(|_| panic!("{cell:?} is no number"))
+}
+
+#[test]
+fn the_tables_of_settings_have_one_unit_of_time_and_say_what_plausible_machines_do() {
+    let trace = "traces/threads.trace";
+    let more = ["--seeds", "1", "--plausible", "4"];
+    let value = json(&[&["what-if", trace], &more[..]].concat());
+    let (header, rows) = csv(&[&["what-if", trace], &more[..]].concat());
+    assert_eq!(header, "knob,known_ps_per_s,known_share,refills_ps_per_s,best_on,machines,turned");
+    let best = value["best"].as_str().expect("a knob");
+    let first = &value["knobs"][0]["difference"];
+    let now = row(&rows, &["as recorded"]);
+    let then = row(&rows, &[best]);
+    assert_eq!(number(&now[1]), first["known"]["before"]["median"].as_f64().expect("ps"));
+    assert_eq!(number(&then[1]), first["known"]["after"]["median"].as_f64().expect("ps"));
+    assert_eq!(number(&then[2]), first["known_share"]["after"]["median"].as_f64().expect("a part"));
+    assert_eq!(then[4], value["certainty"]["strategies"][1]["best_on"].to_string());
+    assert_eq!((then[5].as_str(), now[5].as_str()), ("4", ""), "the best alone was asked of");
+    // The same knob by itself, in the same unit.
+    let (header, alone) = csv(&[&["what-if", trace, best], &more[..]].concat());
+    let ends = "before,before_low,before_high,after,after_low,after_high";
+    assert_eq!(header, format!("table,row,operation,unit,{ends}"));
+    let known = row(&alone, &["time", "known", "", "ps/s"]);
+    assert_eq!([&known[4], &known[7]], [&now[1], &then[1]]);
+    let plausible = row(&alone, &["plausible", "time", "", "ps/s"]);
+    let of = &value["certainty"]["strategies"][0]["intervals"][0];
+    assert_eq!(number(&plausible[4]), of[1].as_f64().expect("ms") * 1e9, "ms a second in JSON");
+    assert!(number(&plausible[5]) < number(&plausible[4]));
+    assert_eq!(row(&alone, &["plausible", "machines"])[4], "4");
+    assert_eq!(row(&alone, &["plausible", "best_on"])[7], then[4]);
+}
+
+#[test]
+fn knobs_are_in_the_order_of_what_is_known() {
+    let value = json(&["what-if", "traces/threads.trace", "--seeds", "1", "--plausible", "0"]);
+    let knobs = value["knobs"].as_array().expect("knobs");
+    let known = |of: &Value| of["difference"]["known"].clone();
+    let rank = |of: &Value| {
+        let [before, after] = ["before", "after"].map(|side| known(of)[side].clone());
+        let end = |spread: &Value, end: &str| spread[end].as_f64().expect("ps");
+        let is_same = end(&before, "high") >= end(&after, "low")
+            && end(&after, "high") >= end(&before, "low");
+        end(if is_same { &before } else { &after }, "median")
+    };
+    assert!(knobs.iter().map(rank).is_sorted(), "{:?}", knobs.iter().map(rank).collect::<Vec<_>>());
+    assert_eq!(value["best"], knobs[0]["knob"]);
+    assert_eq!(value["turned"], Value::Null, "none were asked");
+    // Were refills counted, the order would be another.
+    let refills = |of: &Value| {
+        let causes = of["difference"]["causes"].as_array().expect("causes");
+        let of = causes.iter().find(|cause| cause["what"][0] == "refills").expect("refills");
+        of["after"]["median"].as_f64().expect("ps")
+    };
+    assert!(!knobs.iter().map(|of| rank(of) + refills(of)).is_sorted());
+    let (_, text, _) =
+        lab(&["what-if", "traces/threads.trace", "--seeds", "1", "--plausible", "0"]);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("the least first, and of the same (`~`) the one with the fewest refills")
+    );
+}
+
+#[test]
+fn an_order_that_turns_is_in_every_format() {
+    let with = ["--with", "strategy=lookaside", "--seeds", "1"];
+    let on = ["traces/compile.trace", "--machine", "genoa", "--plausible", "4"];
+    let diff = [&["diff"], &on[..], &with[..]].concat();
+    let turned = json(&diff)["turned"].as_str().expect("a sentence").to_owned();
+    assert!(turned.contains("the order turns: the least is under the recorded settings on 4 of 4"));
+    let (_, rows) = csv(&diff);
+    assert_eq!(row(&rows, &["plausible", "turned"])[4], "1");
+    assert_eq!(row(&rows, &["time", "known", "", "ps"])[0], "time", "per recording");
+    let what_if = [&["what-if"], &on[..], &["strategy=lookaside", "--seeds", "1"]].concat();
+    assert_eq!(json(&what_if)["turned"], turned);
+    let (_, rows) = csv(&what_if);
+    assert_eq!(row(&rows, &["plausible", "turned"])[7], "1");
+    let strategies = ["--strategy", "linux-invlpgb-2025,lookaside"];
+    let replay = [&["replay"], &on[..], &strategies[..]].concat();
+    let value = json(&replay);
+    assert!(value["turned"].as_str().expect("a sentence").contains("the order turns"));
+    let (_, rows) = csv(&replay);
+    assert_eq!(row(&rows, &["lookaside", "plausible", "order", "turned"])[4], "1");
+    // The shares of both figures, by name.
+    let of = &value["strategies"][1];
+    assert!(of["known_share"].as_f64() < of["total_share"].as_f64(), "{of}");
+    let ratio = |key: &str| of[key].as_f64().expect("picoseconds");
+    let first = value["strategies"][0]["known"].as_f64().expect("picoseconds");
+    assert!((ratio("known_ratio") / (ratio("known") / first) - 1.0).abs() < 1e-12, "{of}");
+}
+
+/// What a side is called: its file, with as much of the path as tells it from the other, and its settings.
+#[test]
+fn sides_have_the_names_that_tell_them_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/sort.trace");
+    let [one, other] = ["a", "b"].map(|name| {
+        let folder = folder.path().join(name);
+        std::fs::create_dir(&folder).expect("a folder in it");
+        let path = folder.join("sort.trace");
+        std::fs::copy(trace, &path).expect("a copy");
+        path.display().to_string()
+    });
+    let sides = |words: &[&str]| {
+        let more = ["--seeds", "1", "--plausible", "0"];
+        let value = json(&[&["diff"], words, &more].concat());
+        [&value["before"], &value["after"]].map(|side| side.as_str().expect("a name").to_owned())
+    };
+    let compile = "traces/compile.trace";
+    assert_eq!(sides(&[&one, compile]), ["sort.trace", "compile.trace"]);
+    assert_eq!(sides(&[&one, &other]), [one.as_str(), &other], "both files have one name");
+    let with = ["--against", "ceiling=8", "--with", "ceiling=1,thp=on"];
+    assert_eq!(sides(&[&[trace], &with[..]].concat()), ["ceiling=8", "ceiling=1 thp=on"]);
+    assert_eq!(sides(&[trace, "--with", "thp=on"]), ["as recorded", "thp=on"]);
+    let both = sides(&[&one, compile, "--with", "ceiling=1"]);
+    assert_eq!(both, ["sort.trace", "compile.trace, ceiling=1"]);
+    let several = format!("{one},{other}");
+    assert_eq!(sides(&[&several, &other])[0], "sort.trace,sort.trace");
+}

@@ -1,5 +1,6 @@
 //! The answer in one sentence, and where strategies change places.
 
+use lookaside_terminal::counted;
 use serde::Serialize;
 
 use super::{
@@ -61,9 +62,11 @@ fn known(document: &Document) -> String {
                 time(other.known() as f64)
             ),
             _ if !baseline.is_idle() => format!(
-                "What `{}` on {machine} with {cpus} spends {upkeep} is not known: none of its {} flushes and {} switches does \
+                "What `{}` on {machine} with {cpus} spends {upkeep} is not known: none of its {} and {} does \
                  anything there that the machine has a price for.",
-                subject, baseline.operations.flushes, baseline.operations.switches,
+                subject,
+                counted(baseline.operations.flushes as usize, "flush", "flushes"),
+                counted(baseline.operations.switches as usize, "switch", "switches"),
             ),
             _ => format!("{place} spends no time {upkeep}."),
         };

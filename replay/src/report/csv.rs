@@ -12,10 +12,10 @@ struct Strategy<'a> {
     strategy: &'a str,
     machine: &'a str,
     cpus: usize,
-    traced: u64,
-    total: u64,
-    share: f64,
-    known: u64,
+    traced_ps: u64,
+    total_ps: u64,
+    total_share: f64,
+    known_ps: u64,
     known_share: f64,
     switches_ps: u64,
     refills_ps: u64,
@@ -47,7 +47,7 @@ struct Initiator<'a> {
     operation: &'a str,
     count: u64,
     interrupts: u64,
-    total: u64,
+    total_ps: u64,
     switches_ps: u64,
     refills_ps: u64,
     flushes_ps: u64,
@@ -61,8 +61,8 @@ struct Initiator<'a> {
 struct Point<'a> {
     strategy: &'a str,
     cpus: usize,
-    total: u64,
-    share: f64,
+    total_ps: u64,
+    total_share: f64,
 }
 
 /// One row of [`sensitivity`].
@@ -96,10 +96,10 @@ pub fn strategies(document: &Document) -> String {
             strategy: &result.strategy,
             machine: &result.machine,
             cpus: result.cpus,
-            traced: result.traced,
-            total: result.total,
-            share: share(result),
-            known: result.known(),
+            traced_ps: result.traced,
+            total_ps: result.total,
+            total_share: share(result),
+            known_ps: result.known(),
             known_share: result.share_of(result.known()),
             switches_ps: upkeep.switches,
             refills_ps: upkeep.refills,
@@ -137,7 +137,7 @@ pub fn initiators(document: &Document) -> String {
                 operation: &blame.operation,
                 count: blame.count,
                 interrupts: blame.interrupts,
-                total: blame.upkeep.total(),
+                total_ps: blame.upkeep.total(),
                 switches_ps: switches,
                 refills_ps: refills,
                 flushes_ps: flushes,
@@ -157,8 +157,8 @@ pub fn scaling(document: &Document) -> String {
         curve.points.iter().map(move |point| Point {
             strategy,
             cpus: point.cpus,
-            total: point.total,
-            share: point.share,
+            total_ps: point.total,
+            total_share: point.share,
         })
     }))
 }
@@ -192,15 +192,15 @@ mod tests {
         let column = |name: &str| header.iter().position(|h| h == name).unwrap();
         for (row, result) in reader.records().map(Result::unwrap).zip(&document.results) {
             assert_eq!(&row[column("strategy")], result.strategy);
-            assert_eq!(row[column("total")].parse::<u64>().unwrap(), result.total);
+            assert_eq!(row[column("total_ps")].parse::<u64>().unwrap(), result.total);
             let causes = Upkeep::NAMES.map(|name| column(&format!("{name}_ps")));
             let sum: u64 = causes.iter().map(|&i| row[i].parse::<u64>().unwrap()).sum();
             assert_eq!(sum, result.total);
             let known = sum - result.upkeep.refills;
-            assert_eq!(row[column("known")].parse::<u64>().unwrap(), known);
+            assert_eq!(row[column("known_ps")].parse::<u64>().unwrap(), known);
             assert!(
                 row[column("known_share")].parse::<f64>().unwrap()
-                    < row[column("share")].parse().unwrap()
+                    < row[column("total_share")].parse().unwrap()
             );
         }
         let lines = |text: &str| text.lines().count() - 1;

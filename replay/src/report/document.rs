@@ -206,7 +206,7 @@ impl About {
     /// What a report says of a machine.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
-        let prices = &machine.model.prices;
+        let prices = &machine.charged().prices;
         let topology = machine.model.topology;
         let unknown = Price::ALL.iter().filter(|&&price| prices.get(price).is_none());
         let with = |wanted: fn(&Origin) -> bool| {

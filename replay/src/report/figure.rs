@@ -3,6 +3,8 @@
 //! They are drawn here and not by a plotting crate because their colours must follow the reader's light
 //! or dark scheme and each mark has a text of its own, which pictures with fixed colours do not give.
 
+use lookaside_terminal::counted;
+
 use super::{
     answer::{Crossover, crossovers},
     document::{Curve, Document, Sensitivity, share},
@@ -206,9 +208,9 @@ fn line(number: usize, curve: &Curve, x: Scale, y: Scale) -> Line {
         x: round(x.at(point.cpus as f64)),
         y: round(y.at(point.share)),
         title: format!(
-            "{}, {} CPUs: {}, {}",
+            "{}, {}: {}, {}",
             curve.strategy,
-            point.cpus,
+            counted(point.cpus, "CPU", "CPUs"),
             percent(point.share),
             time(point.total as f64)
         ),

@@ -5,7 +5,7 @@ use lookaside_simulation::{
     data::{Isa, Machine},
     strategy,
 };
-use lookaside_terminal::Refused;
+use lookaside_terminal::{Refused, counted};
 
 use super::{Knob, Scenario, script};
 
@@ -30,9 +30,14 @@ pub(super) fn apply(knob: &Knob, to: &mut Scenario) -> Result<(), Refused> {
         Knob::Batch(true) => {
             let calls = script::batch(&mut to.script);
             format!(
-                "batch=on: {calls} calls of `madvise` and `munmap` that follow another of the same kind, with no \
-                 fault, switch or other call of their thread between, are part of it: as one `process_madvise`, or one \
-                 `munmap` of neighbours. That the program knows them all at the first one is assumed."
+                "batch=on: {} with no \
+                 fault, switch or other call of their thread between, as one `process_madvise`, or one \
+                 `munmap` of neighbours. That the program knows them all at the first one is assumed.",
+                counted(
+                    calls as usize,
+                    "call of `madvise` and `munmap` is part of another of the same kind that it follows",
+                    "calls of `madvise` and `munmap` are part of another of the same kind that they follow"
+                )
             )
         }
         Knob::Batch(false) => "batch=off: calls are as they were recorded.".to_owned(),
@@ -165,8 +170,9 @@ fn pcid(on: bool, to: &mut Scenario) -> Result<String, Refused> {
 fn cpus_sentence(before: usize, cpus: usize) -> String {
     match cpus.cmp(&before) {
         core::cmp::Ordering::Greater => format!(
-            "cpus={cpus}: what {before} CPUs did is done by {cpus}, in copies that begin up to 1 ms later; processes with \
-             several threads have as many more."
+            "cpus={cpus}: what {} did is done by {cpus}, in copies that begin up to 1 ms later; processes with \
+             several threads have as many more.",
+            counted(before, "CPU", "CPUs"),
         ),
         core::cmp::Ordering::Less => format!(
             "cpus={cpus}: {before} CPUs take turns on {cpus}. Computing takes no longer for that, so shares are upper \

@@ -27,7 +27,7 @@ use lookaside_terminal::Refused;
 
 pub use experiment::{Beside, Experiment, Figure, Trial};
 pub use files::{Files, machines, parameters, published};
-pub(crate) use program::UNITS;
+pub(crate) use program::{LONGEST, UNITS};
 pub use program::{Parameter, Program, Space, Threads, Words};
 pub use quality::Quality;
 pub use ranges::{Range, Ranges};

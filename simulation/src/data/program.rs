@@ -209,6 +209,9 @@ fn whole(section: &Section<'_>, key: &str) -> Result<Option<u32>, Refused> {
 /// The units of times, in nanoseconds.
 pub(crate) const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
+/// The longest time of a workload, in nanoseconds: a second of many CPUs takes minutes to simulate.
+pub(crate) const LONGEST: f64 = 1e9;
+
 /// A time as text, `"5 us"`, in nanoseconds.
 fn time(section: &Section<'_>, key: &str) -> Result<Option<f64>, Refused> {
     if let Ok(Some(number)) = section.number(key) {
@@ -226,8 +229,12 @@ fn time(section: &Section<'_>, key: &str) -> Result<Option<f64>, Refused> {
         return Err(section.refuse(key, why));
     };
     match number.parse::<f64>() {
-        Ok(number) if number > 0.0 && number * scale < 6e11 => Ok(Some(number * scale)),
-        _ => Err(section.refuse(key, "is not between 0 and ten minutes")),
+        Ok(number) if number > 0.0 && number * scale <= LONGEST => Ok(Some(number * scale)),
+        Ok(number) if number > 0.0 => Err(section.refuse(
+            key,
+            format!("is {text}, and a second at most: more takes minutes to simulate; shipped workloads have up to \"20 ms\""),
+        )),
+        _ => Err(section.refuse(key, "is no time above 0; write it as \"5 us\"")),
     }
 }
 

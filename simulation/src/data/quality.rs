@@ -1,6 +1,6 @@
 //! How much a number of a machine can be trusted.
 
-use lookaside_machine::timed::{Price, Topology};
+use lookaside_machine::timed::{Model, Price, Topology};
 
 use super::{Isa, Machine, Origin, Value};
 
@@ -59,6 +59,26 @@ impl Machine {
             };
             self.model.prices.get(price).is_none() && self.can_be_charged(price) && !in_another()
         })
+    }
+
+    /// The price that stands for `flush_tag` where the file has none: a write of the root register that flushes, on x86, and an
+    /// invalidation by address elsewhere, which the ranges of `flush_tag` begin with.
+    #[must_use]
+    pub fn tag_as(&self) -> Option<Price> {
+        let price = if self.isa == Isa::X86_64 { Price::RootFlush } else { Price::FlushPage };
+        let is_known = self.model.prices.get(price).is_some();
+        (is_known && self.unpriced().any(|price| price == Price::FlushTag)).then_some(price)
+    }
+
+    /// What a run is charged by: the model, with what [stands for `flush_tag`](Self::tag_as). By the same the library chooses between
+    /// pages and the tag. Were the tag for nothing, and the choice by what it may take, the library would do what is dear there.
+    #[must_use]
+    pub fn charged(&self) -> Model {
+        let mut model = self.model.clone();
+        if let Some(price) = self.tag_as() {
+            model.prices.set(Price::FlushTag, model.prices.charge(price));
+        }
+        model
     }
 
     /// Whether a machine of this shape has what the price is for.

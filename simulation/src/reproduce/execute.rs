@@ -38,6 +38,8 @@ pub struct Measured {
     pub metrics: Vec<Metric>,
     /// How long it took, in simulated picoseconds.
     pub elapsed: Ps,
+    /// How many CPUs it had.
+    pub cpus: usize,
     /// How many steps were simulated.
     pub events: u64,
 }
@@ -63,7 +65,7 @@ impl Measured {
 impl From<Outcome> for Measured {
     fn from(outcome: Outcome) -> Self {
         let Outcome { metrics, report, .. } = outcome;
-        Self { metrics, elapsed: report.elapsed, events: report.events }
+        Self { metrics, elapsed: report.elapsed, cpus: report.cpus.len(), events: report.events }
     }
 }
 

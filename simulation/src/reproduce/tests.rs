@@ -109,7 +109,7 @@ fn modelled(machine: &Machine, run: &Run) -> Result<Measured, Refused> {
         (other, _) => return Err(Refused(format!("`{other}` is for another machine"))),
     };
     let metrics = vec![Metric { key: "time", unit: "ns", value }];
-    Ok(Measured { metrics, elapsed: 5_000_000, events: 1000 })
+    Ok(Measured { metrics, elapsed: 5_000_000, cpus: 2, events: 1000 })
 }
 
 fn reproduce<'b>(book: &'b Book, request: &Request) -> Reproduction<'b> {

@@ -269,7 +269,7 @@ impl Question<'_> {
             pair,
             gain,
             influences,
-            gaps: Gaps::among(&numbers),
+            gaps: Gaps::among(&numbers, self.machine),
             readings: readings(machine, &all, &answers, is_one),
             outcomes,
         })

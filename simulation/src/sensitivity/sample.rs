@@ -118,22 +118,25 @@ pub struct Gaps {
     pub unpriced: Vec<String>,
     /// The prices, also of the file, whose range is assumed.
     pub assumed: Vec<String>,
+    /// The price that [stands for `flush_tag`](Machine::tag_as) with the file's numbers.
+    pub tag_as: Option<&'static str>,
 }
 
 impl Gaps {
     /// Those of a machine.
     #[must_use]
     pub fn of(machine: &Machine, ranges: &Ranges) -> Self {
-        Self::among(&uncertain(machine, ranges, &[]))
+        Self::among(&uncertain(machine, ranges, &[]), machine)
     }
 
-    pub(super) fn among(numbers: &[Uncertain]) -> Self {
+    pub(super) fn among(numbers: &[Uncertain], machine: &Machine) -> Self {
         let names = |of: fn(&Uncertain) -> bool| {
             numbers.iter().filter(|one| of(one)).map(|one| one.name.clone()).collect()
         };
         Self {
             unpriced: names(|number| number.quality == Quality::Unpriced),
             assumed: names(|number| number.is_assumed && number.name.starts_with("prices.")),
+            tag_as: machine.tag_as().map(Price::key),
         }
     }
 }

@@ -120,13 +120,16 @@ pub fn implausible(of: &str, value: f64, unit: &str, interval: &Interval) -> Opt
 /// and assumes none.
 #[must_use]
 pub fn gaps(gaps: &Gaps, machine: &str) -> Option<String> {
-    let Gaps { unpriced, assumed } = gaps;
+    let Gaps { unpriced, assumed, tag_as } = gaps;
     let list = |names: &[&String]| -> String {
         names.iter().map(|name| key(name)).collect::<Vec<_>>().join(", ")
     };
     let own: Vec<_> = assumed.iter().filter(|name| !unpriced.contains(name)).collect();
-    let (assumed, read): (Vec<_>, Vec<_>) =
-        unpriced.iter().partition(|name| assumed.contains(name));
+    let is_tag = |name: &&String| key(name) == "flush_tag";
+    let (assumed, read): (Vec<_>, Vec<_>) = unpriced
+        .iter()
+        .filter(|name| tag_as.is_none() || !is_tag(name))
+        .partition(|name| assumed.contains(name));
     let mut parts = Vec::new();
     let charged = "charged as nothing with the file's numbers";
     if !read.is_empty() {
@@ -143,11 +146,21 @@ pub fn gaps(gaps: &Gaps, machine: &str) -> Option<String> {
             list(&assumed)
         ));
     }
-    if unpriced.iter().any(|name| key(name) == "flush_tag") {
-        parts.push(
-            "The library chooses between pages and the tag as if flush_tag took what root_flush does, or what is typical."
-                .to_owned(),
-        );
+    match tag_as {
+        Some(price) => {
+            let lacks = match parts[..] {
+                [] => format!("{machine} has no price for flush_tag, which"),
+                _ => "It has none for flush_tag either, which".to_owned(),
+            };
+            parts.push(format!(
+                "{lacks} takes what {price} does with the file's numbers, when the library chooses between pages and the tag as \
+                 when it is charged, and on plausible machines a range from the literature."
+            ));
+        }
+        None if unpriced.iter().any(|name| is_tag(&name)) => {
+            parts.push("The library chooses between pages and the tag by what is typical.".into());
+        }
+        None => {}
     }
     if !own.is_empty() {
         parts.push(format!(
@@ -286,7 +299,9 @@ mod tests {
     fn which_ranges_are_assumed_is_said() {
         let names = |keys: &[&str]| keys.iter().map(|key| format!("prices.{key}")).collect();
         let of = |unpriced: &[&str], assumed: &[&str]| {
-            gaps(&Gaps { unpriced: names(unpriced), assumed: names(assumed) }, "turin")
+            let (unpriced, assumed): (Vec<String>, _) = (names(unpriced), names(assumed));
+            let tag_as = unpriced.contains(&"prices.flush_tag".to_owned()).then_some("root_flush");
+            gaps(&Gaps { unpriced, assumed, tag_as }, "turin")
         };
         assert_eq!(of(&[], &[]), None);
         let all = of(&["hit", "fence", "fabric_sync"], &["interrupt_exit", "fabric_sync"]).unwrap();
@@ -295,6 +310,17 @@ mod tests {
         assert!(all.contains("Its file assumes interrupt_exit"), "{all}");
         let read = of(&["hit"], &[]).unwrap();
         assert!(!read.contains("assumed") && read.contains("range from the literature"), "{read}");
+        let tag = of(&["hit", "flush_tag"], &[]).unwrap();
+        assert!(tag.contains("no price for hit: charged as nothing"), "{tag}");
+        assert!(
+            tag.contains("none for flush_tag either, which takes what root_flush does"),
+            "{tag}"
+        );
+        let tag = of(&["flush_tag"], &[]).unwrap();
+        assert!(
+            tag.starts_with("turin has no price for flush_tag, which takes what root_"),
+            "{tag}"
+        );
         let alone = of(&["fabric_sync"], &["fabric_sync"]).unwrap();
         assert!(!alone.contains("literature"), "{alone}");
     }

@@ -165,7 +165,7 @@ impl Hardware for Rv {
 /// The costs that a kernel which measures the machine at boot would give to the library: the machine's own
 /// prices where they are known, typical ones elsewhere.
 pub fn costs(machine: &Machine, typical: &Costs) -> Costs {
-    let prices = &machine.model.prices;
+    let prices = &machine.charged().prices;
     let known = |price: Price| prices.get(price);
     let sum = |parts: &[Price], typical: Ps| {
         if parts.iter().all(|&part| known(part).is_none()) {
@@ -214,5 +214,43 @@ pub fn costs(machine: &Machine, typical: &Costs) -> Costs {
         // Entries that an invalidation by address removes anyway are not worth sparing.
         useful_entries: if machine.model.tlb.fractured { 0 } else { typical.useful_entries },
         ..*typical
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Files;
+
+    /// Between pages and the tag the library chooses by what it is charged. Were a tag without a price for nothing, and the choice
+    /// by what it may take, it would invalidate page by page what the tag would be flushed for where it is cheap.
+    #[test]
+    fn by_what_the_library_chooses_it_is_charged() {
+        let mut stand_ins = 0;
+        let arm = Arm::mmu(&Machine::named("altra_1node").unwrap()).unwrap();
+        let typical = arm.properties().typical_costs;
+        for machine in Files::own().machines().unwrap() {
+            let charged = machine.charged().prices;
+            let known = |price: Price| charged.get(price);
+            let local = costs(&machine, typical).local;
+            let Some(page) = known(Price::FlushPage) else { continue };
+            assert_eq!(local.address, page, "{}", machine.key);
+            if machine.features.tag_bits == 0 {
+                continue;
+            }
+            // The tag that the root register names is flushed by a write of that register, on x86-64.
+            let own = [known(Price::FlushTag), known(Price::RootFlush)].into_iter().flatten().min();
+            assert_eq!(Some(local.tag), own, "{}", machine.key);
+            stand_ins += u32::from(machine.tag_as().is_some());
+            if machine.tag_as().is_some() {
+                assert_eq!(machine.model.prices.get(Price::FlushTag), None, "{}", machine.key);
+                assert!(
+                    charged.charge(Price::FlushTag) > 0,
+                    "{} flushes it for nothing",
+                    machine.key
+                );
+            }
+        }
+        assert!(stand_ins > 10, "most files have no price for a tag");
     }
 }

@@ -12,7 +12,7 @@ pub mod page;
 mod values;
 
 use lookaside_machine::timed::Price;
-use lookaside_terminal::{Refused, names};
+use lookaside_terminal::{Refused, counted, names};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +99,8 @@ pub struct Sample {
     pub better: Better,
     /// Its value.
     pub value: f64,
+    /// How many CPUs it ran on.
+    pub cpus: usize,
     /// How many events were simulated.
     pub events: u64,
 }
@@ -108,6 +110,8 @@ pub struct Sample {
 pub struct Point {
     /// Where it is.
     pub x: f64,
+    /// How many CPUs it ran on; none if it did not.
+    pub cpus: Option<usize>,
     /// The samples, in order; or why there are none.
     pub samples: Result<Vec<f64>, String>,
 }
@@ -136,6 +140,20 @@ pub struct Swept {
     pub better: Better,
     /// How many events were simulated.
     pub events: u64,
+}
+
+impl Swept {
+    /// On how many CPUs it ran, in words: nothing where that is what it is over, or if nothing ran.
+    #[must_use]
+    pub fn cpus(&self, over: &str) -> Option<String> {
+        let all = || self.curves.iter().flat_map(|curve| &curve.points).filter_map(|one| one.cpus);
+        let (least, most) = (all().min()?, all().max()?);
+        match over {
+            "cpus" => None,
+            _ if least == most => Some(counted(least, "CPU", "CPUs")),
+            _ => Some(format!("{least} to {most} CPUs")),
+        }
+    }
 }
 
 impl ParameterSweep {
@@ -305,6 +323,7 @@ impl Prepared {
             unit: metric.unit.to_owned(),
             better: best_of(metric),
             value: metric.value,
+            cpus: measured.cpus,
             events: measured.events,
         })
     }
@@ -323,6 +342,7 @@ impl Prepared {
         let of_points: Vec<_> = samples.chunks(self.samples()).collect();
         let point = |(&x, samples): (&f64, &&[Result<Sample, Refused>])| Point {
             x,
+            cpus: samples.iter().flatten().map(|one| one.cpus).next(),
             samples: samples
                 .iter()
                 .map(|one| one.as_ref().map(|one| one.value).map_err(|why| summary(&why.0)))

@@ -87,7 +87,7 @@ pub(crate) fn run<'a, S>(
         return Err(Refused("a rehearsal".to_owned()));
     }
     let options = Options { cpus, seed, limit: LIMIT, timeline };
-    let (stage, report) = timed::simulate(&machine.model, arena, options, || {
+    let (stage, report) = timed::simulate(&machine.charged(), arena, options, || {
         let kernel = Kernel::new(Place { arena, machine, cpus }, strategy);
         let state = OnceCell::new();
         if let Ok(kernel) = &kernel {

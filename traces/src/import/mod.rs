@@ -80,6 +80,14 @@ pub fn open(file: &Path) -> Result<Trace, BadTrace> {
     Ok(trace)
 }
 
+/// Whether a file is a trace of a kind that begins with a mark: one of `lookaside record`, of `perf record` or of `trace-cmd
+/// record`, compressed or not.
+#[must_use]
+pub fn is_marked(file: &Path) -> bool {
+    let start = File::open(file).and_then(unpacked).map(|(start, _)| start).unwrap_or_default();
+    [file::MAGIC, perf::MAGIC, setup::MAGIC].iter().any(|mark| start.starts_with(mark))
+}
+
 /// Reads the text of tracefs, of `trace-cmd report` or of `perf script`; `file` is what messages name.
 ///
 /// # Errors

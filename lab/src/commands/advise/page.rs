@@ -10,7 +10,10 @@ use lookaside_simulation::{
     data::Machine,
     sensitivity::{FEW, Interval, words},
 };
-use lookaside_terminal::grid::{Grid, wrapped};
+use lookaside_terminal::{
+    counted,
+    grid::{Grid, wrapped},
+};
 use lookaside_traces::reconstruct::Flushes;
 use serde_json::{Value, json};
 
@@ -82,11 +85,12 @@ impl Page<'_> {
         let Advice { verdict, mechanisms, plausible, .. } = &self.advice;
         let [leader, second] = plausible.pair.map(|place| &mechanisms[place]);
         let [one, other] = [leader, second].map(|of| name(&of.strategy));
-        let (program, cpus, count) = (self.read.subject(), self.inputs.cpus, plausible.machines);
+        let (program, count) = (self.read.subject(), plausible.machines);
+        let cpus = counted(self.inputs.cpus, "CPU", "CPUs");
         let percent = |machines: usize| (100.0 * machines as f64 / count as f64).round();
         let best = |place: usize| percent(plausible.best[place]);
         let spends = format!(
-            "flushes and switches take {} of CPU time in each second of `{program}`, {} of the time of {cpus} CPUs",
+            "flushes and switches take {} of CPU time in each second of `{program}`, {} of the time of {cpus}",
             interval(&leader.time, time),
             interval(&leader.time, |time| part(leader.share(time))),
         );
@@ -266,7 +270,8 @@ impl Page<'_> {
         let ranges: Vec<String> = mechanisms.iter().map(range).collect();
         let mut refills = format!(
             "Refills are in none of this, as no trace shows accesses. With 1/{BAND} and {BAND} times the working set of a \
-             compiler, on {refill_cpus} CPUs, they take this part of the time of all CPUs: {}.",
+             compiler, on {}, they take this part of the time of all CPUs: {}.",
+            counted(*refill_cpus, "CPU", "CPUs"),
             ranges.join(", ")
         );
         if let Some(more) = self.advice.refills_outweigh() {
@@ -304,9 +309,12 @@ impl Page<'_> {
             tied => format!(" On {tied} the best two come to the same."),
         };
         let about = format!(
-            "{file} on {}, {} CPUs, seed {}: CPU time for each second of the program, its median on {} plausible machines, \
+            "{file} on {}, {}, seed {}: CPU time for each second of the program, its median on {} plausible machines, \
              where at least 90 % of them are, and with the machine file's numbers alone.{tied}",
-            machine.key, inputs.cpus, arguments.seed, plausible.machines,
+            machine.key,
+            counted(inputs.cpus, "CPU", "CPUs"),
+            arguments.seed,
+            plausible.machines,
         );
         let mut text = format!("{}\n{}\n", wrapped(&self.answer(), 0), wrapped(&about, 0));
         text += &form(&self.grid());

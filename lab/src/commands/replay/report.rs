@@ -15,7 +15,7 @@ use lookaside_replay::{
     },
 };
 use lookaside_simulation::{data::Machine, sensitivity::words};
-use lookaside_terminal::{Refused, plain};
+use lookaside_terminal::{Refused, counted, plain};
 use lookaside_traces::reconstruct::Script;
 use rayon::prelude::*;
 
@@ -213,7 +213,8 @@ fn all(script: &Script, setups: &[Setup<'_>]) -> Result<Vec<Replayed>, Refused> 
         let replayed = replay(script, setup);
         bar.inc(1);
         let of = |Refused(why)| {
-            Refused(format!("strategy `{}` on {} CPUs: {why}", setup.strategy, setup.cpus))
+            let cpus = counted(setup.cpus, "CPU", "CPUs");
+            Refused(format!("strategy `{}` on {cpus}: {why}", setup.strategy))
         };
         replayed.map_err(of)
     };
@@ -330,8 +331,9 @@ fn left_out(too_large: &[usize], numbers: usize, budget: u64) -> Vec<String> {
         ));
     }
     if numbers > 0 {
+        let numbers = counted(numbers, "number of the machine was", "numbers of the machine were");
         notes.push(format!(
-            "{numbers} numbers of the machine were not varied, for which a budget of {budget} s does not suffice."
+            "{numbers} not varied, for which a budget of {budget} s does not suffice."
         ));
     }
     notes

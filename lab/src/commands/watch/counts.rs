@@ -269,6 +269,38 @@ mod tests {
         assert!(text.ends_with('\n'));
     }
 
+    /// As Prometheus reads it: the samples of a family follow its help and its type, each is there once, and is a number.
+    #[test]
+    fn the_text_is_one_that_prometheus_reads() {
+        let names = ["a\nb".to_owned(), "c d".to_owned()];
+        let mut counts = Counts::default();
+        let task = |id, name| Task { id, process: id, name: NameId(name), kernel: false };
+        counts.note(&Seen::Tasks(&[task(7, 0), task(8, 1)]), &names);
+        for task in [7, 8, 7] {
+            let kind = Kind::Flush { reason: Reason::LocalSpace, pages: Pages::Some(2) };
+            counts.note(&Seen::Event(&event(1, task, kind)), &names);
+        }
+        let text = counts.text();
+        let (mut family, mut seen) = (String::new(), std::collections::BTreeSet::new());
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                family = help.split(' ').next().unwrap().to_owned();
+                assert!(family.starts_with("lookaside_") && family.ends_with("_total"), "{line}");
+                assert_eq!(lines.next().unwrap(), format!("# TYPE {family} counter"));
+                continue;
+            }
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            assert!(value.parse::<f64>().unwrap() >= 0.0, "{line}");
+            assert!(seen.insert(series.to_owned()), "{line} is there twice");
+            let labels = series.strip_prefix(&family).unwrap_or_else(|| panic!("{line}: {family}"));
+            let is_labelled = labels.starts_with("{") && labels.ends_with("\"}");
+            assert!(labels.is_empty() || is_labelled, "{line}");
+        }
+        assert!(seen.contains("lookaside_process_flushes_total{process=\"a\\nb\"}"), "{seen:?}");
+        assert!(text.contains("lookaside_process_flushed_pages_total{process=\"c d\"} 2\n"));
+    }
+
     #[test]
     fn series_do_not_grow_without_end() {
         let mut counts = Counts::default();

@@ -20,7 +20,7 @@ use std::{
 };
 
 use lookaside_machine::timed::{Arena, Price, Ps};
-use lookaside_terminal::{Refused, names};
+use lookaside_terminal::{Refused, counted, names};
 
 use self::{
     expression::{Expression, Reader, Values},
@@ -85,8 +85,8 @@ pub fn is_path(name: &str) -> bool {
 
 /// Metrics that every workload has, which no counter and no timer may be called.
 const METRICS: [&str; 4] = ["elapsed", "interrupted", "flushing", "interrupts"];
-/// The largest address space, in pages.
-const MOST_PAGES: f64 = 1e9;
+/// The most pages of all spaces of a group: 256 GiB. More take a long time to make.
+const MOST_PAGES: f64 = 67_108_864.0;
 
 /// A text that lives as long as the program: names of metrics.
 fn intern(text: &str) -> &'static str {
@@ -181,8 +181,9 @@ impl Workload {
         }
         let (counters, timers) = (declared.counters, declared.timers);
         if program.time.is_none() && groups.iter().all(|group| !group.is_bounded) {
+            let line = groups.first().map_or(1, |group| group.line);
             return Err(Refused(format!(
-                "{}: nothing in it ends, and it has no `time`",
+                "{}:{line}: nothing in it ends, and it has no `time`: write one at the head of the file, as time = \"2 ms\"",
                 program.file
             )));
         }
@@ -243,7 +244,8 @@ impl Workload {
         }
         if cpus == 0 || cpus > most {
             let (file, key) = (&self.program.file, &setup.machine.key);
-            let why = format!("{file}: {cpus} CPUs, and machine `{key}` has {most}");
+            let cpus = counted(cpus, "CPU", "CPUs");
+            let why = format!("{file}: {cpus}, and machine `{key}` has {most}");
             return Err(Refused(format!("{why}; give `--cpus` or another machine")));
         }
         let values = Values { parameters: &numbers, cpus, threads: 0, me: 0, loops: [0, 0] };
@@ -347,7 +349,14 @@ impl Workload {
         let lines: BTreeSet<_> = spinning.borrow().values().copied().collect();
         let Some(&(line, _)) = lines.first().filter(|_| why.0.starts_with("no CPU can go on"))
         else {
-            return why;
+            let line = self.groups.first().map_or(1, |group| group.line);
+            return match why.0.starts_with("the run is not over") {
+                true => Refused(format!(
+                    "{}:{line}: {}: take fewer rounds, or shorter times",
+                    self.program.file, why.0
+                )),
+                false => why,
+            };
         };
         let all: Vec<String> = lines
             .iter()
@@ -411,9 +420,13 @@ impl Workload {
             let space = &self.spaces[group.space];
             for (what, pages) in [("pages", &space.pages), ("mapped", &space.mapped)] {
                 let pages = pages.value(Values { threads: count as usize, ..values });
-                if !(0.0..=MOST_PAGES).contains(&pages) {
+                let all = if space.each { pages * count.max(1.0) } else { pages };
+                if !(0.0..=MOST_PAGES).contains(&all) {
                     let (file, line) = (&self.program.file, space.line);
-                    let why = format!("`{what}` is {pages}, and has to be from 0 to {MOST_PAGES}");
+                    let each = if space.each { " for each of the threads" } else { "" };
+                    let why = format!(
+                        "`{what}` is {pages}{each}, and has to be from 0 to {MOST_PAGES} in all"
+                    );
                     return Err(Refused(format!("{file}:{line}: {why}")));
                 }
             }

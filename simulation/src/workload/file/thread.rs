@@ -10,6 +10,7 @@ use super::{
     statement::{Act, Pages},
 };
 use crate::{
+    data::LONGEST,
     kernel::{Change, Kernel, Process},
     workload::stage::NS,
 };
@@ -59,8 +60,10 @@ pub(super) struct Thread {
 
 /// So many statements that take no time are an endless loop.
 const STILL: u64 = 1_000_000;
-/// So many rounds of a loop, with the rounds of those around it, are a mistake: they take hours.
+/// So many rounds of a loop by all threads of a group, with the rounds of those around it, are a mistake: they take minutes.
 const ROUNDS: u64 = 10_000_000;
+/// And so many pages, with the rounds of the loops around the statement.
+const PAGES: u64 = 100_000_000;
 
 impl Thread {
     pub(super) fn new(id: usize, group: usize, place: [usize; 2], process: Process) -> Self {
@@ -125,10 +128,17 @@ impl Thread {
 
     fn time(&self, state: &State<'_>, expression: &Expression) -> Result<Ps, String> {
         let value = expression.value(state.values(self));
-        match (0.0..6e11).contains(&value) {
+        match (0.0..=LONGEST).contains(&value) {
             true => Ok((value * NS as f64) as Ps),
-            false => Err(format!("a time is {value} ns, and has to be less than ten minutes")),
+            false => Err(format!("a time is {value} ns, and has to be from 0 to a second")),
         }
+    }
+
+    /// How often a statement is executed here, by all threads of the group, in so many rounds of one more loop. Rounds without
+    /// end are not counted: their time is bounded.
+    fn executions(&self, state: &State<'_>, more: Option<u64>) -> u64 {
+        let around = self.loops.iter().filter_map(|(_, _, rounds)| *rounds);
+        around.chain(more).fold(state.values(self).threads as u64, u64::saturating_mul)
     }
 
     /// The first page and how many, which are in the space.
@@ -139,6 +149,12 @@ impl Thread {
             let end = first + pages;
             return Err(format!(
                 "pages {first} to {end} of a space that has {all}; give it more `pages`"
+            ));
+        }
+        let often = pages.saturating_mul(self.executions(state, None));
+        if often > PAGES {
+            return Err(format!(
+                "{often} pages of all threads, with the rounds of the loops around it, are more than {PAGES}: take fewer"
             ));
         }
         Ok([first, pages])
@@ -323,11 +339,10 @@ impl Thread {
             }
             Act::Repeat(count, end) => {
                 let rounds = count.as_ref().map(|count| self.number(state, count)).transpose()?;
-                let around = self.loops.iter().filter_map(|(_, _, rounds)| *rounds);
-                let all = around.chain(rounds).fold(1, u64::saturating_mul);
+                let all = self.executions(state, rounds);
                 if rounds.is_some() && all > ROUNDS {
                     return Err(format!(
-                        "{all} rounds, with those of the loops around it, are more than {ROUNDS}: take fewer, or \
+                        "{all} rounds of all threads, with those of the loops around it, are more than {ROUNDS}: take fewer, or \
                          write `forever` and a `time` at the head of the file"
                     ));
                 }
