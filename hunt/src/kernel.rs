@@ -58,6 +58,8 @@ pub(crate) struct Kernel {
     pub(crate) drive_arguments: Vec<String>,
     #[serde(default = "none")]
     pub(crate) task: String,
+    /// The kernel's list of symbols, as `System.map`, below the folder, where its image has none.
+    pub(crate) symbols: Option<PathBuf>,
     #[serde(default)]
     pub(crate) script: Vec<Line>,
     /// What the console says when everything is over.
@@ -133,6 +135,7 @@ impl Kernel {
             arguments: Vec::new(),
             drive_arguments: vec!["-device".into(), "virtio-blk-device,drive=x0".into()],
             task: none(),
+            symbols: None,
             script: Vec::new(),
             done: Vec::new(),
             seconds: 60,
@@ -174,6 +177,18 @@ mod tests {
             assert_eq!(kernel.name, name);
             assert!(kernel.get.contains("--from FOLDER"), "{name}");
             assert!(kernel.forgive.iter().all(|forgiven| !forgiven.reason.is_empty()));
+        }
+    }
+
+    #[test]
+    fn linux_on_the_library_names_the_task_where_its_build_puts_it() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../linux/hunt");
+        for name in ["arm64", "riscv64", "x86_64"] {
+            let kernel =
+                Kernel::load(&folder.join(format!("{name}.toml")).to_string_lossy()).unwrap();
+            assert_eq!(kernel.symbols, Some(format!("{name}-lookaside/System.map").into()));
+            // Where a variable is changes with the configuration.
+            assert!(!kernel.task.starts_with("gs+"), "{name}");
         }
     }
 

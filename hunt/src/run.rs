@@ -177,7 +177,7 @@ fn prepare(
         drive: drive.as_deref(),
         append: &kernel.append,
     };
-    let symbols = symbols(kernel, &emulator, &mut files)?;
+    let symbols = symbols(kernel, &emulator, from, &mut files)?;
     let mut command = emulator.command(kernel, &files)?;
     if let Some(skip) = skip {
         let task = symbols.task(&kernel.task).unwrap_or_else(|| {
@@ -446,8 +446,20 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// The names of the kernel's functions. A Linux whose image has none prints them in a run of their own, once.
-fn symbols(kernel: &Kernel, emulator: &Emulator, files: &mut Files<'_>) -> Result<Symbols, String> {
+/// The names of the kernel's functions. A Linux whose image has none, and which is described without a list, prints them in a run of
+/// their own, once.
+fn symbols(
+    kernel: &Kernel,
+    emulator: &Emulator,
+    from: &Path,
+    files: &mut Files<'_>,
+) -> Result<Symbols, String> {
+    if let Some(list) = &kernel.symbols {
+        let list = find(from, list)?;
+        let text =
+            fs::read_to_string(&list).map_err(|error| format!("{}: {error}", list.display()))?;
+        return Ok(Symbols::of_kallsyms(&text));
+    }
     let own = Symbols::of_elf(files.image);
     if !own.is_empty() || kernel.busybox.is_none() {
         return Ok(own);

@@ -32,7 +32,7 @@ impl Symbols {
             let mut words = line.split_whitespace();
             let address = u64::from_str_radix(words.next()?, 16).ok().filter(|&at| at != 0)?;
             let is_text = matches!(words.next()?, "t" | "T" | "w" | "W");
-            Some((is_text, (address, words.next().filter(|name| is_function(name))?.to_owned())))
+            Some((is_text, (address, plain(words.next().filter(|name| is_function(name))?))))
         };
         let (functions, variables): (Vec<_>, Vec<_>) =
             text.lines().filter_map(line).partition(|(is_text, _)| *is_text);

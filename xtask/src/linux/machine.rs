@@ -27,6 +27,9 @@ const TRACED: [&str; 2] = ["-icount", "shift=6,sleep=off"];
 /// For `--turns`: the same, of 1 ns each, so that few of the instructions are the timer's.
 const IN_TURNS: [&str; 2] = ["-icount", "shift=0,sleep=off"];
 
+/// The first version of OpenSBI in which a hart that is started finds the address: older ones tell it to start before they store where.
+const FIRST_WITHOUT_RACE: (u32, u32) = (1, 3);
+
 /// What is booted.
 pub(super) struct Boot<'a> {
     pub(super) options: &'a Options,
@@ -96,6 +99,9 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
         Architecture::Riscv64 => ("virt", "rv64"),
         Architecture::X86_64 => ("pc", "max"),
     };
+    if let Some(firmware) = &options.bios {
+        command.arg("-bios").arg(firmware);
+    }
     command
         .args(["-machine", machine, "-cpu", model, "-m", memory, "-smp", &cpus.to_string()])
         .args(["-accel", if icount.is_some() { "tcg,thread=single" } else { "tcg,thread=multi" }])
@@ -201,7 +207,7 @@ fn follow(command: &mut Command) -> Result<Vec<String>> {
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
-                return Err(Failure::new("Linux hangs: its console is silent"));
+                return Err(Failure::new(silent(&lines)));
             }
         }
     }
@@ -210,4 +216,40 @@ fn follow(command: &mut Command) -> Result<Vec<String>> {
         return Err(Failure::new(format!("the emulator failed ({status})")));
     }
     Ok(lines)
+}
+
+/// What a silent console is said to be.
+fn silent(lines: &[String]) -> String {
+    let mut text = "Linux hangs: its console is silent".to_owned();
+    let firmware = lines.iter().find_map(|line| version(line.strip_prefix("OpenSBI v")?));
+    let has_started =
+        lines.iter().any(|line| line.starts_with("PASS ") || line.starts_with("RUN "));
+    if firmware.is_some_and(|firmware| firmware < FIRST_WITHOUT_RACE) && !has_started {
+        text += "; this firmware (OpenSBI before 1.3) sometimes starts a hart at a wrong address (docs/linux.md, \"Boots of riscv64 \
+                 that hang\"): boot it again, or name another one with --bios";
+    }
+    text
+}
+
+/// The first two numbers of a version.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hang_before_the_first_program_under_old_firmware_names_the_firmware() {
+        let says = |lines: &[&str]| {
+            let lines: Vec<_> = lines.iter().map(|&line| line.to_owned()).collect();
+            silent(&lines).contains("--bios")
+        };
+        assert!(says(&["", "OpenSBI v1.1", "printk: legacy bootconsole"]));
+        assert!(says(&["OpenSBI v0.9-2"]));
+        assert!(!says(&["OpenSBI v1.3"]) && !says(&["OpenSBI v1.10"]) && !says(&["OpenSBI v2.0"]));
+        assert!(!says(&["OpenSBI v1.1", "PASS boot: 4 CPUs"]) && !says(&["Booting Linux"]));
+    }
 }

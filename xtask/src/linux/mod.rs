@@ -68,8 +68,11 @@ pub(crate) struct Options {
     /// More words for the kernel's command line.
     #[arg(long, value_name = "WORDS", default_value = "")]
     append: String,
+    /// This firmware in place of the emulator's own.
+    #[arg(long, value_name = "FILE")]
+    bios: Option<PathBuf>,
     /// Print what the library takes of memory, by the number of CPUs; builds and boots no Linux.
-    #[arg(long, conflicts_with_all = ["stock", "tests", "selftests", "stress", "functions", "turns", "irqs_off", "tags", "drop", "source"])]
+    #[arg(long, conflicts_with_all = ["stock", "tests", "selftests", "stress", "functions", "turns", "irqs_off", "tags", "drop", "source", "bios"])]
     memory: bool,
     /// This source of Linux 6.12 in place of Debian's; one line is added to a Makefile in it.
     #[arg(long, value_name = "FOLDER")]

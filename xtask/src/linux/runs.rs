@@ -164,6 +164,15 @@ fn operations(line: &str) -> Option<u64> {
     after.split_whitespace().nth(2)?.parse().ok()
 }
 
+/// How a line of the tests of userfaultfd begins, if a message of the kernel ends it: what the test says comes in the next line.
+fn interrupted(line: &str) -> Option<&str> {
+    let end = line.strip_prefix("Testing ")?.find("... ")? + "Testing ... ".len();
+    let (begun, said) = line.split_at(end);
+    let is_whole =
+        said.ends_with("done") || said.contains("skipped [") || said.contains("failed [");
+    (!is_whole).then_some(begun)
+}
+
 /// What the console says of each run. Lines of the Test Anything Protocol are counted, and those of the tests of userfaultfd, which
 /// speak another.
 pub(super) fn outcomes(list: &str, lines: &[String]) -> Vec<Outcome> {
@@ -171,6 +180,7 @@ pub(super) fn outcomes(list: &str, lines: &[String]) -> Vec<Outcome> {
     for command in commands(list) {
         let begin = format!("RUN {command}");
         let mut one = Outcome { command: command.to_owned(), ..Outcome::default() };
+        let mut begun: Option<String> = None;
         for line in lines.iter().skip_while(|line| **line != begin).skip(1) {
             if line.starts_with("RUN ") {
                 break;
@@ -179,9 +189,14 @@ pub(super) fn outcomes(list: &str, lines: &[String]) -> Vec<Outcome> {
                 one.end = end.trim_end().to_owned();
                 break;
             }
-            let line = line.trim_start();
+            let joined = begun.take().map(|begun| begun + line);
+            let line = joined.as_deref().unwrap_or(line).trim_start();
             one.operations += operations(line).unwrap_or(0);
             let (test, userfault) = (line.contains("# SKIP"), line.starts_with("Testing "));
+            if let Some(name) = interrupted(line) {
+                begun = Some(name.to_owned());
+                continue;
+            }
             if line.starts_with("ok ") && test || userfault && line.contains("skipped [") {
                 one.skipped += 1;
             } else if line.starts_with("ok ") || userfault && line.ends_with("done") {
@@ -235,6 +250,18 @@ mod tests {
         assert_eq!(described, ["PASS: 2 passed, 1 skipped", "SKIP", "FAIL (signal 11): 1 failed"]);
         let (table, different) = table(&[stock.clone(), stock]);
         assert!(different.is_empty() && table.lines().all(|line| line.matches('|').count() == 4));
+    }
+
+    #[test]
+    fn a_message_of_the_kernel_within_a_line_hides_no_test() {
+        let said = |more: &str| {
+            seen(&format!(
+                "RUN cow\nTesting a on shmem... {more}done\nTesting b on anon... {more}failed [reason: x]\nRAN exit 0 cow\n"
+            ))
+        };
+        let (whole, broken) = (said(""), said("hrtimer: interrupt took 42160200 ns\n"));
+        assert_eq!(whole[0].describe(), "PASS: 1 passed, 1 failed");
+        assert_eq!(whole, broken);
     }
 
     #[test]
