@@ -111,12 +111,7 @@ impl Theme {
 fn candidate(random: &mut Random, wanted: Option<Pair>) -> SpaceProgram {
     let cpus = [1, 2, 3, 4][random.weighted([5, 70, 20, 5].into_iter())];
     let cpus = if wanted.is_some_and(|pair| !pair.same) { cpus.max(2) } else { cpus };
-    let kind = loop {
-        let kind = random.below(KINDS.len());
-        if KINDS[kind].is_drawn() {
-            break kind;
-        }
-    };
+    let kind = random.below(KINDS.len());
     let recent = KINDS[kind].interrupts()
         && !KINDS[kind].shares()
         && (!KINDS[kind].has_tags() || random.percent(60));

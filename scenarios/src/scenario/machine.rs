@@ -93,12 +93,6 @@ impl Kind {
         !matches!(self.name, "x86-no-pcid" | "riscv-no-asid")
     }
 
-    /// Whether programs are drawn for it. Harts without ASIDs are left out, but for no good reason: the
-    /// oracle looks for entries of another space only where a program accesses memory.
-    pub(crate) fn is_drawn(&self) -> bool {
-        self.name != "riscv-no-asid"
-    }
-
     /// Whether a fresh tag is cheaper than a flush.
     pub(crate) fn prefers_fresh(&self) -> bool {
         self.name.contains("fresh")

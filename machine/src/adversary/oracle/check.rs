@@ -23,9 +23,11 @@ impl Machine {
         if self.resting & 1 << cpu != 0 && !entry.is(Entry::TABLE | Entry::KERNEL) {
             return false;
         }
+        // Without tags hardware takes a partial walk of any space for one of the root that is loaded.
+        let untagged = self.config.tag_bits == 0 && entry.is(Entry::TABLE);
         self.cpus[cpu].live.iter().any(|live| {
             Self::usable(live, cpu, holder, entry)
-                && (entry.is(Entry::GLOBAL) || entry.owner == live.owner)
+                && (entry.is(Entry::GLOBAL) || untagged || entry.owner == live.owner)
         })
     }
 
