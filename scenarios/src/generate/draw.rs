@@ -254,7 +254,7 @@ fn insert(random: &mut Random, theme: &Theme, scripts: &mut [Vec<Act>], pair: Pa
                 from += 1;
             }
             let at = from + random.below(acts.len() - from + 1);
-            if act == Act::Finish {
+            if act.ends() {
                 acts.insert(from, Act::BeginUnmap(FOCUS));
             }
             match act {
@@ -272,7 +272,7 @@ pub(super) fn finish(random: &mut Random, acts: &mut Vec<Act>) {
     let mut pending = 0;
     acts.retain(|act| {
         pending += usize::from(act.begins());
-        let waits = *act == Act::Finish;
+        let waits = act.ends();
         let keeps = !waits || pending > 0;
         pending -= usize::from(waits && keeps);
         keeps

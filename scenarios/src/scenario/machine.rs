@@ -47,6 +47,7 @@ pub(crate) static KINDS: &[Kind] = &[
     arm::<hardware::ArmInterrupts>("arm-interrupts"),
     arm::<hardware::ArmHints>("arm-hints"),
     x86::<hardware::Pcid>("x86"),
+    x86::<hardware::GlobalKernel>("x86-global-kernel"),
     x86::<hardware::PcidOnly>("x86-no-invpcid"),
     x86::<hardware::Plain>("x86-no-pcid"),
     x86::<hardware::Broadcast>("x86-invlpgb"),
