@@ -15,8 +15,10 @@ use super::{
     violation::Rule,
 };
 
-/// AttrIndx and SH.
-const MEMORY_TYPE: u64 = 0b111 << 2 | 0b11 << 8;
+/// AttrIndx: memory type and cacheability.
+const MEMORY_TYPE: u64 = 0b111 << 2;
+/// SH, a change of which asks for a break as well (rule R_WHZWS).
+const SHAREABILITY: u64 = 0b11 << 8;
 const NOT_GLOBAL: u64 = 1 << 11;
 
 impl Machine {
@@ -72,6 +74,9 @@ pub(crate) fn clash(config: &Config, one: &Entry, other: &Entry) -> Option<&'sta
     let differ = |mask: u64| (one.descriptor ^ other.descriptor) & mask != 0;
     if differ(MEMORY_TYPE) {
         return Some("memory type");
+    }
+    if differ(SHAREABILITY) {
+        return Some("shareability");
     }
     if differ(NOT_GLOBAL) {
         return Some("whether they are global");

@@ -3,9 +3,9 @@
 use core::panic::Location;
 
 use corosensei::Yielder;
-use lookaside_hardware::{Invalidation, arm};
+use lookaside_hardware::{Invalidation, arm, x86};
 
-use super::{hash::mix, op::Op, tlb::Entry, window::Window};
+use super::{config::Arch, hash::mix, op::Op, tlb::Entry, window::Window};
 
 /// A store that has not reached memory, or the barrier that a `Release` fence leaves behind.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,16 @@ pub(crate) struct Registers {
 }
 
 impl Registers {
+    /// Those of a CPU with the features that tests expect: with PCIDs on x86.
+    pub(crate) fn initial(arch: Arch) -> Self {
+        let (second, control) = match arch {
+            Arch::Arm => (vec![0], vec![1 << 36]), // 16-bit ASIDs, taken from TTBR0
+            Arch::X86 => (Vec::new(), vec![x86::PCIDE | x86::PGE]),
+            Arch::Riscv => (Vec::new(), Vec::new()),
+        };
+        Self { root: vec![0], second, control }
+    }
+
     /// What an Arm CPU's registers may be saying: every combination of values that may be in effect.
     pub(crate) fn of_arm(&self) -> impl Iterator<Item = arm::Loaded> {
         self.control.iter().flat_map(move |&control| {

@@ -69,7 +69,7 @@ impl Machine {
         let mut hit = 0u64;
         let mut fresh = Vec::new();
         for cpu in 0..self.cpus.len() {
-            if !everywhere && cpu != by {
+            if (!everywhere && cpu != by) || self.is_deaf(cpu) {
                 continue;
             }
             for index in 0..self.cpus[cpu].tlb.len() {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::{
     config::{Arch, Config},
-    cpu::{Cpu, Handler, Round},
+    cpu::{Cpu, Handler, Registers, Round},
     footprint::Footprint,
     hash::{mix, mix3},
     memory::Memory,
@@ -85,8 +85,10 @@ pub(crate) struct Machine {
     pub(crate) resting: u64,
     /// Those that are down: see [`super::oracle::goes_down`].
     pub(crate) down: u64,
-    /// Those of them whose hardware has stopped: see [`super::oracle::stops`].
+    /// Those whose hardware is off: see [`super::power`].
     pub(crate) stopped: u64,
+    /// Those that are on again, and not up: their root is that of boot code.
+    pub(crate) booting: u64,
     /// The descriptors whose accessed bit hardware has set without an access: see [`super::updates`].
     pub(crate) spent: u64,
 
@@ -105,16 +107,7 @@ impl Machine {
         let mut cpus: Vec<_> = (0..config.cpus).map(|_| Cpu::new()).collect();
         for cpu in &mut cpus {
             cpu.nmis = config.nmis;
-            let registers = &mut cpu.registers;
-            registers.root.push(0);
-            match config.arch {
-                Arch::Arm => {
-                    registers.second.push(0);
-                    registers.control.push(1 << 36); // 16-bit ASIDs, taken from TTBR0
-                }
-                Arch::X86 => registers.control.push(1 << 17 | 1 << 7), // PCIDE, PGE
-                Arch::Riscv => {}
-            }
+            cpu.registers = Registers::initial(config.arch);
             cpu.rehash();
         }
         Self {
@@ -145,6 +138,7 @@ impl Machine {
             resting: 0,
             down: 0,
             stopped: 0,
+            booting: 0,
             spent: 0,
             tlb_hash: 0,
             ghost_hash: 0,
@@ -185,6 +179,7 @@ impl Machine {
         self.resting = 0;
         self.down = 0;
         self.stopped = 0;
+        self.booting = 0;
         self.spent = 0;
         self.tlb_hash = self.snapshot_tlb_hash;
         self.ghost_hash = 0;
@@ -396,6 +391,16 @@ impl Machine {
                 self.interrupted &= !(1 << cpu);
                 0
             }
+            Op::PowerOff => {
+                self.execute(cpu, Op::Reset);
+                self.power_off(cpu);
+                0
+            }
+            Op::PowerOn(root) => {
+                self.execute(cpu, Op::Reset);
+                self.power_on(cpu, root);
+                0
+            }
             // Executions choose: see `execution`. Elsewhere the first will do.
             Op::Access(va) | Op::AccessStore(va, _) => {
                 let store = matches!(op, Op::AccessStore(..));
@@ -413,7 +418,11 @@ impl Machine {
     /// The hash of everything that decides what can happen from here.
     pub(crate) fn hash(&self) -> u64 {
         let masks = mix(mix3(self.changed, self.interrupted, self.resting), self.open);
-        let masks = if self.down == 0 { masks } else { mix3(masks, self.down, self.stopped) };
+        let masks = if self.down == 0 {
+            masks
+        } else {
+            mix3(masks, self.down, mix(self.stopped, self.booting))
+        };
         let mut hash =
             self.memory.hash ^ self.tlb_hash ^ self.ghost_hash ^ self.replaced_hash() ^ masks;
         let early = self.loads_early();

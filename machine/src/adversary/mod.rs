@@ -22,7 +22,7 @@
 //! | A6 | What a `TLBI` names stays usable until a full `DSB` *of the same CPU*; `NSH` completes local ones only. |
 //! | A7 | That `DSB` waits for other CPUs' stores through the translation. |
 //! | A8 | The issuer's own accesses need an `ISB` or an exception, too, unless [`Config::ets2`]. With it, a walk that faults comes after earlier stores of its CPU. |
-//! | A10 | Two leaves that one CPU may hold together for one address and tag may not differ in size (with [`Bbm::L0`]), memory type, nG, or output where either permits stores: [`Rule::BreakBeforeMake`]. |
+//! | A10 | Two leaves that one CPU may hold together for one address and tag may not differ in size (with [`Bbm::L0`]), memory type, shareability, nG, or output where either permits stores: [`Rule::BreakBeforeMake`]. |
 //! | A11 | They may differ in permissions; a store may meet either. |
 //! | A12 | Above [`Bbm::L0`] sizes may differ; an access uses either, or takes a conflict abort unless [`Bbm::L2NoAbort`]. |
 //! | A13 | A walk through one entry of a contiguous block may cache a translation for any page of it, made from that entry alone. |
@@ -131,7 +131,7 @@
 //!   between, and not while a handler runs. NMIs ([`Config::with_nmis`]) come before every `get` and `set`, too, but
 //!   not while one of theirs runs.
 //! * Interrupts of one CPU by several others are one while it is pending; none is lost but by
-//!   a CPU that goes off ([`reset`]).
+//!   a CPU that initialises its interrupt controller ([`reset`]) or goes off ([`power_off`]).
 //! * Instruction fetch and the instruction cache.
 
 mod absent;
@@ -157,6 +157,7 @@ mod memory;
 pub(crate) mod op;
 pub mod oracle;
 mod platform;
+mod power;
 mod private;
 mod progress;
 mod replaced;
@@ -182,6 +183,7 @@ pub use deviations::Deviations;
 pub use flags::Flags;
 pub use format::{Access, Frame};
 pub use platform::{COSTS, Platform, interrupt, relax};
+pub use power::{power_off, power_on};
 pub use scenario::{Scenario, as_cpu, irq_off, irq_on, leak, milestone, outcome, reset, saw};
 pub use trace::{Line, name};
 pub use view::{CpuView, EntryView, View};

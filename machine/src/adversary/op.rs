@@ -10,6 +10,8 @@ use lookaside::{
     platform::Ordering,
 };
 
+use super::format::Frame;
+
 /// The address of a word, which is its name.
 pub(crate) type Address = *mut u64;
 
@@ -30,9 +32,13 @@ pub(crate) enum Op {
     Relax,
     /// Turns interrupts off.
     IrqOff,
-    /// The CPU goes off and comes on again: what is buffered reaches memory, and an interrupt that
-    /// waits is lost.
+    /// The interrupt controller of the CPU is initialised: what is buffered reaches memory, and an interrupt
+    /// that waits is lost.
     Reset,
+    /// The CPU goes off: it walks nothing, and hears no broadcast.
+    PowerOff,
+    /// It comes on again, with this root.
+    PowerOn(Frame),
     /// Makes a claim to the oracle.
     Claim,
     /// Is about to read or write a word of its own, where an NMI can come before.

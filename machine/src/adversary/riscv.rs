@@ -150,6 +150,9 @@ impl Machine {
                 let hart = if all { bit } else { call.base.saturating_add(bit) };
                 if hart < count as u64 {
                     let hart = hart as usize;
+                    if self.is_deaf(hart) {
+                        continue;
+                    }
                     self.invalidate_now(hart, what);
                     if hart != caller && !self.config.hasty_firmware {
                         // It tells its completion with a release.

@@ -172,8 +172,7 @@ pub fn irq_off() {
     }
 }
 
-/// The CPU that runs goes off and comes on again, with interrupts off: a pending interrupt is lost.
-/// The CPU keeps its entries, as not every architecture says that they are lost.
+/// The interrupt controller of the CPU that runs, with interrupts off, is initialised: a pending interrupt is lost.
 #[track_caller]
 pub fn reset() {
     let matters =

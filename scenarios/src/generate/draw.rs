@@ -111,12 +111,7 @@ impl Theme {
 fn candidate(random: &mut Random, wanted: Option<Pair>) -> SpaceProgram {
     let cpus = [1, 2, 3, 4][random.weighted([5, 70, 20, 5].into_iter())];
     let cpus = if wanted.is_some_and(|pair| !pair.same) { cpus.max(2) } else { cpus };
-    let kind = loop {
-        let kind = random.below(KINDS.len());
-        if KINDS[kind].is_drawn() {
-            break kind;
-        }
-    };
+    let kind = random.below(KINDS.len());
     let recent = KINDS[kind].interrupts()
         && !KINDS[kind].shares()
         && (!KINDS[kind].has_tags() || random.percent(60));
@@ -259,7 +254,7 @@ fn insert(random: &mut Random, theme: &Theme, scripts: &mut [Vec<Act>], pair: Pa
                 from += 1;
             }
             let at = from + random.below(acts.len() - from + 1);
-            if act == Act::Finish {
+            if act.ends() {
                 acts.insert(from, Act::BeginUnmap(FOCUS));
             }
             match act {
@@ -277,7 +272,7 @@ pub(super) fn finish(random: &mut Random, acts: &mut Vec<Act>) {
     let mut pending = 0;
     acts.retain(|act| {
         pending += usize::from(act.begins());
-        let waits = *act == Act::Finish;
+        let waits = act.ends();
         let keeps = !waits || pending > 0;
         pending -= usize::from(waits && keeps);
         keeps

@@ -20,6 +20,9 @@ const OPERATIONS: &[(&str, usize)] = &[
     ("Protect", 5),
     ("FreeTable", 6),
     ("Clear", 5),
+    ("Early", 4),
+    ("Batch", 4),
+    ("UnmapKernel", 4),
 ];
 /// The most acts of a CPU.
 const LONGEST: usize = 7;
@@ -33,7 +36,9 @@ pub(super) fn program(random: &mut Random) -> PairProgram {
     let kind = random.below(PAIR_KINDS.len());
     let cpus = [1, 2, 3][random.weighted([10, 80, 10].into_iter())];
     let cpus = cpus.min(PAIR_KINDS[kind].most_cpus);
-    let mut program = PairProgram { kind, cpus: (0..cpus).map(|_| script(random)).collect() };
+    let early = !PAIR_KINDS[kind].name.starts_with("pair-x86") && random.percent(25);
+    let mut program =
+        PairProgram { kind, early, cpus: (0..cpus).map(|_| script(random)).collect() };
     draw::wait_for_signal(random, &mut program.cpus, Act::Signal, Act::Await);
     program
 }

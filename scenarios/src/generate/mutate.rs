@@ -74,12 +74,7 @@ fn change(random: &mut Random, program: &mut SpaceProgram) {
         // Less of it.
         7 if length > 1 => drop(program.cpus[cpu].remove(at)),
         // On another machine.
-        8 => {
-            let kind = random.below(KINDS.len());
-            if KINDS[kind].is_drawn() {
-                program.kind = kind;
-            }
-        }
+        8 => program.kind = random.below(KINDS.len()),
         // On a machine that does more, or less.
         _ => {
             let names = program.more.names().map(|(name, _)| name);

@@ -37,6 +37,7 @@ pub(super) static OPERATIONS: &[Operation] = &[
     operation("Look", 2),
     operation("Unmap", 18),
     operation("UnmapOther", 12),
+    operation("UnmapOpenly", 4),
     operation("SwapOut", 5),
     operation("UnmapEarly", 8),
     operation("FreeTable", 14),
@@ -59,14 +60,25 @@ pub(super) static OPERATIONS: &[Operation] = &[
     operation("Batch", 6),
     operation("Defer", 4),
     operation("HandOver", 3),
+    operation("Carry", 3),
     operation("Complete", 0),
     operation("BeginUnmap", 8),
     operation("BeginFreeTable", 5),
     operation("BeginUnmapKernel", 3),
+    operation("BeginUnmapKernelMany", 3),
     operation("Finish", 0),
+    operation("DropBegun", 3),
     operation("UnmapKernel", 6),
     operation("UnmapKernelOpenly", 2),
+    operation("UnmapKernelOther", 4),
+    operation("UnmapKernelMany", 4),
+    operation("FreeKernelTable", 3),
+    operation("WriteKernel", 5),
 ];
+
+fn name_needs_kernel(name: &str) -> bool {
+    Act::make(name, &[0, 1]).is_some_and(Act::needs_kernel)
+}
 
 /// The number of an act's operation.
 pub(super) fn number_of(act: Act) -> Option<usize> {
@@ -98,9 +110,17 @@ impl Pair {
     fn is_possible(self) -> bool {
         let [first, second] = [self.first, self.second].map(|number| OPERATIONS[number].name);
         let once = |name| first == name && second == name;
-        let hands_over = |name| ["Defer", "HandOver"].contains(&name);
+        let hands_over = |name| ["Defer", "HandOver", "Carry"].contains(&name);
         let both = |may: &dyn Fn(&'static str) -> bool| may(first) && may(second);
         if ["Complete", "UnmapLarge"].into_iter().any(once) || both(&hands_over) {
+            return false;
+        }
+        // The kernel's table goes once, and nothing else below it.
+        let kernel = |name| name != "WriteKernel" && name_needs_kernel(name);
+        let table = |name| name == "FreeKernelTable";
+        if both(&|name| table(name) || kernel(name) || name == "End")
+            && (table(first) || table(second))
+        {
             return false;
         }
         if !self.same {

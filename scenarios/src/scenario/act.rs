@@ -78,6 +78,8 @@ pub(crate) enum Act {
     Unmap(usize),
     /// As [`Self::Unmap`], with the space's other page.
     UnmapOther(usize),
+    /// As [`Self::Unmap`], with interrupts on until the flush.
+    UnmapOpenly(usize),
     /// As [`Self::Unmap`], and write out what user code has stored.
     SwapOut(usize),
     /// As [`Self::Unmap`], with early acknowledgement: other CPUs acknowledge before they invalidate.
@@ -131,7 +133,9 @@ pub(crate) enum Act {
     /// Unmap the page of a space and begin the flush, as [`Self::BeginUnmap`]; run kernel code only from then on, and
     /// signal.
     HandOver(usize),
-    /// Wait for what another CPU hands over ([`Self::Defer`], [`Self::HandOver`]), and complete it.
+    /// The same before the flush is begun: the CPU that goes on has only the gather.
+    Carry(usize),
+    /// Wait for what another CPU hands over ([`Self::Defer`], [`Self::HandOver`], [`Self::Carry`]), and complete it.
     Complete,
     /// Unmap the page of a space, and begin its flush on all CPUs.
     BeginUnmap(usize),
@@ -139,12 +143,24 @@ pub(crate) enum Act {
     BeginFreeTable(usize),
     /// As [`Self::BeginUnmap`], with the kernel's page.
     BeginUnmapKernel,
+    /// As [`Self::BeginUnmapKernel`], with all pages of the kernel's.
+    BeginUnmapKernelMany,
     /// Wait, with interrupts on, for the first flush that this CPU has begun and not waited for, and free its frame.
     Finish,
+    /// Drop that flush instead: its frame is lost. If it is one of the kernel's addresses, flush none of these.
+    DropBegun,
     /// Unmap the kernel's page and flush it on all CPUs.
     UnmapKernel,
     /// The same, begun with interrupts on.
     UnmapKernelOpenly,
+    /// As [`Self::UnmapKernel`], with another page of the kernel's, which is declared to have any size.
+    UnmapKernelOther,
+    /// The same with all pages of the kernel's.
+    UnmapKernelMany,
+    /// Unlink the kernel's table from every top table, flush it on all CPUs, and free it and its pages.
+    FreeKernelTable,
+    /// In the kernel, store to the kernel's page, or find that it is gone.
+    WriteKernel,
     /// As [`Self::UnmapKernel`], without a claim: some CPUs are down and may hold it.
     FlushKernel,
     /// The claim, when they are up again.
@@ -164,6 +180,8 @@ impl Act {
             | Self::Retry(space)
             | Self::Unmap(space)
             | Self::UnmapOther(space)
+            | Self::UnmapOpenly(space)
+            | Self::Carry(space)
             | Self::SwapOut(space)
             | Self::UnmapEarly(space)
             | Self::FreeTable(space)
@@ -207,9 +225,15 @@ impl Act {
             | Self::Write
             | Self::Complete
             | Self::Finish
+            | Self::DropBegun
             | Self::BeginUnmapKernel
+            | Self::BeginUnmapKernelMany
             | Self::UnmapKernel
             | Self::UnmapKernelOpenly
+            | Self::UnmapKernelOther
+            | Self::UnmapKernelMany
+            | Self::FreeKernelTable
+            | Self::WriteKernel
             | Self::FlushKernel
             | Self::ClaimKernel => None,
         }
@@ -235,6 +259,8 @@ impl Act {
     pub(crate) const fn pages(self) -> &'static [usize] {
         match self {
             Self::Unmap(_)
+            | Self::UnmapOpenly(_)
+            | Self::Carry(_)
             | Self::SwapOut(_)
             | Self::UnmapEarly(_)
             | Self::Protect(_)
@@ -289,7 +315,12 @@ impl Act {
             self,
             Self::UnmapKernel
                 | Self::UnmapKernelOpenly
+                | Self::UnmapKernelOther
+                | Self::UnmapKernelMany
+                | Self::FreeKernelTable
+                | Self::WriteKernel
                 | Self::BeginUnmapKernel
+                | Self::BeginUnmapKernelMany
                 | Self::FlushKernel
                 | Self::ClaimKernel
         )
@@ -302,6 +333,7 @@ impl Act {
             Self::Await
                 | Self::Read
                 | Self::Write
+                | Self::WriteKernel
                 | Self::Retry(_)
                 | Self::Touch(_)
                 | Self::Look(_)
@@ -310,12 +342,23 @@ impl Act {
 
     /// Whether it begins a flush that [`Self::Finish`] waits for.
     pub(crate) const fn begins(self) -> bool {
-        matches!(self, Self::BeginUnmap(_) | Self::BeginFreeTable(_) | Self::BeginUnmapKernel)
+        matches!(
+            self,
+            Self::BeginUnmap(_)
+                | Self::BeginFreeTable(_)
+                | Self::BeginUnmapKernel
+                | Self::BeginUnmapKernelMany
+        )
+    }
+
+    /// Whether it ends a flush that was begun.
+    pub(crate) const fn ends(self) -> bool {
+        matches!(self, Self::Finish | Self::DropBegun)
     }
 
     /// Whether it begins what [`Self::Complete`] of another CPU completes.
     pub(crate) const fn hands_over(self) -> bool {
-        matches!(self, Self::Defer(..) | Self::HandOver(_))
+        matches!(self, Self::Defer(..) | Self::HandOver(_) | Self::Carry(_))
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) static KINDS: &[Kind] = &[
     arm::<hardware::ArmInterrupts>("arm-interrupts"),
     arm::<hardware::ArmHints>("arm-hints"),
     x86::<hardware::Pcid>("x86"),
+    x86::<hardware::GlobalKernel>("x86-global-kernel"),
     x86::<hardware::PcidOnly>("x86-no-invpcid"),
     x86::<hardware::Plain>("x86-no-pcid"),
     x86::<hardware::Broadcast>("x86-invlpgb"),
@@ -91,12 +92,6 @@ impl Kind {
     /// Whether translations have tags.
     pub(crate) fn has_tags(&self) -> bool {
         !matches!(self.name, "x86-no-pcid" | "riscv-no-asid")
-    }
-
-    /// Whether programs are drawn for it. Harts without ASIDs are left out, but for no good reason: the
-    /// oracle looks for entries of another space only where a program accesses memory.
-    pub(crate) fn is_drawn(&self) -> bool {
-        self.name != "riscv-no-asid"
     }
 
     /// Whether a fresh tag is cheaper than a flush.

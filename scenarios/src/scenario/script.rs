@@ -11,7 +11,7 @@ use lookaside_machine::adversary::{Config, Platform, Scenario, Word, milestone, 
 use super::{
     act::Act,
     hardware::Described,
-    world::{Strategy, World, keep},
+    world::{Strategy, World, has_device, keep},
 };
 
 /// Scripts for the CPUs of a machine with translation hardware `M` and strategy `T`.
@@ -34,7 +34,9 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> Scenario for Script<M, T> {
     }
 
     fn config(&self) -> Config {
-        let mut config = self.hardware.config(self.cpus.len()).with_levels(2);
+        let arch = self.hardware.config(self.cpus.len()).arch;
+        let devices = usize::from(has_device(arch, &self.cpus));
+        let mut config = self.hardware.config(self.cpus.len() + devices).with_levels(2);
         if self.hardware.more.roots {
             // Each CPU has a top table, and one below it for its own page.
             config.tables *= 2 * self.cpus.len();
@@ -50,10 +52,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> Scenario for Script<M, T> {
 
     fn run(&self, world: &'static Self::World, cpu: CpuId) {
         let mut pending = 0;
-        for (index, act) in self.cpus[cpu.index()].iter().enumerate() {
+        // A device has no script.
+        for (index, act) in self.cpus.get(cpu.index()).into_iter().flatten().enumerate() {
             world.act(cpu, index);
             pending += usize::from(act.begins());
-            pending -= usize::from(*act == Act::Finish);
+            pending -= usize::from(act.ends());
             // The position in the script is then the only state of a program.
             if pending == 0 && !act.hands_over() {
                 milestone();

@@ -17,15 +17,17 @@ use super::{
 impl Machine {
     /// Whether what `holder` has cached can be used on `cpu`, for the space that the entry is of.
     pub(super) fn exposed(&self, cpu: usize, holder: usize, entry: &Entry) -> bool {
-        if self.down & 1 << cpu != 0 && entry.is(Entry::KERNEL) {
+        if self.down & 1 << cpu != 0 && entry.is(Entry::KERNEL | Entry::GLOBAL) {
             return false;
         }
         if self.resting & 1 << cpu != 0 && !entry.is(Entry::TABLE | Entry::KERNEL) {
             return false;
         }
+        // Without tags hardware takes a partial walk of any space for one of the root that is loaded.
+        let untagged = self.config.tag_bits == 0 && entry.is(Entry::TABLE);
         self.cpus[cpu].live.iter().any(|live| {
             Self::usable(live, cpu, holder, entry)
-                && (entry.is(Entry::GLOBAL) || entry.owner == live.owner)
+                && (entry.is(Entry::GLOBAL) || untagged || entry.owner == live.owner)
         })
     }
 
@@ -187,7 +189,7 @@ impl Machine {
         for index in 0..self.cpus[cpu].tlb.len() {
             let entry = self.cpus[cpu].tlb[index];
             let walked = entry.is(Entry::TABLE) && self.config.walks_outlive_tags;
-            let used = entry.is(Entry::KERNEL) && entry.is(Entry::GLOBAL);
+            let used = entry.is(Entry::GLOBAL);
             if entry.is(Entry::REVOKED) && (used || walked) {
                 let why = "has been revoked, and the kernel runs";
                 self.fail_entry(Rule::StaleTranslation, cpu, cpu, &entry, why);
@@ -195,9 +197,24 @@ impl Machine {
         }
     }
 
+    /// A CPU has come up: it walks from a reserved root, and has nothing left of another.
+    pub(super) fn check_parked(&mut self, cpu: usize) {
+        if let Some(live) = self.cpus[cpu].live.iter().find(|live| !live.reserved) {
+            let root = self.tables.frame(live.table).0;
+            let text = format!("CPU {cpu} has come up with root {root:#x}");
+            self.fail(Rule::StaleTranslation, text);
+        }
+        let foreign = |entry: &&Entry| !self.tables.reserved((entry.owner & 0xffff) as usize);
+        if let Some(&entry) = self.cpus[cpu].tlb.iter().find(foreign) {
+            let why = "is left from before the CPU has come up";
+            self.fail_entry(Rule::StaleTranslation, cpu, cpu, &entry, why);
+        }
+    }
+
     /// Whether an entry that `cpu` can use is of another space than the root under its tag.
     fn check_tags(&mut self, cpu: usize, holder: usize, entry: &Entry) {
-        if entry.is(Entry::GLOBAL) || !self.config.protocols {
+        // A CPU that boots executes no program of a space; what it holds then is looked at when it is up.
+        if entry.is(Entry::GLOBAL) || !self.config.protocols || self.booting & 1 << cpu != 0 {
             return;
         }
         let confused = |live: &&Live| {

@@ -11,11 +11,13 @@
 //! does not commute with it, and waits for its own turn.
 
 mod check;
+mod device;
 mod harvest;
 mod quiet;
 mod removed;
 mod revoke;
 
+pub use self::device::{device, device_starts, device_stops};
 use self::removed::Removed;
 use super::{
     current,
@@ -276,25 +278,16 @@ pub fn goes_down() {
     current::with(|machine| machine.down |= 1 << machine.running);
 }
 
-/// The hardware of the CPU that runs, which is down, stops: until [`comes_up`] it walks nothing, and may keep what it has
-/// cached of walks.
-#[track_caller]
-pub fn stops() {
-    claim();
-    current::with(|machine| {
-        assert!(machine.down & 1 << machine.running != 0, "only a CPU that is down stops");
-        machine.stopped |= 1 << machine.running;
-    });
-}
-
-/// The CPU that runs is up again, and holds nothing of the kernel's that was revoked meanwhile.
+/// The CPU that runs is up again: its root is a reserved one, and it holds nothing of any other, nor anything of the
+/// kernel's that was revoked meanwhile.
 #[track_caller]
 pub fn comes_up() {
     claim();
     current::with(|machine| {
         let cpu = machine.running;
         machine.down &= !(1 << cpu);
-        machine.stopped &= !(1 << cpu);
+        machine.booting &= !(1 << cpu);
+        machine.check_parked(cpu);
         machine.check_loaded(cpu);
         machine.check_kernel(cpu);
     });

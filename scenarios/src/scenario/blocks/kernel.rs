@@ -9,9 +9,12 @@ use lookaside::{
     flush::Flushed,
     platform::{Ordering, Word as _},
 };
-use lookaside_machine::adversary::{Word, oracle};
+use lookaside_machine::adversary::{Flags as AdversaryFlags, Word, oracle, tables};
 
 use super::{Act, va, world::At, world::World};
+
+/// What a page contains that was written to before it was mapped.
+pub(super) const WRITTEN: u64 = 7;
 
 impl<M: Mmu + 'static, F: Format + 'static> World<M, F> {
     /// Changes entries, with the lock held.
@@ -21,6 +24,7 @@ impl<M: Mmu + 'static, F: Format + 'static> World<M, F> {
             Act::Unmap(slots) => return self.unmap(this_cpu, slots, Full::No),
             Act::Exit(slots) => return self.unmap(this_cpu, slots, Full::Yes),
             Act::Protect(slots) => return self.protect(this_cpu, slots),
+            Act::Map(slots) => return self.map_written(slots),
             Act::Age(slots) => return self.age(this_cpu, slots),
             Act::Clean(slots) => return self.clean(this_cpu, slots),
             Act::Ask(slot) => {
@@ -80,6 +84,17 @@ impl<M: Mmu + 'static, F: Format + 'static> World<M, F> {
             oracle::revoked(self.root, va(slot));
             oracle::frame_freed(self.kind.frame(slot));
         }
+    }
+
+    /// Maps pages, each with what was written to it before.
+    fn map_written(&self, slots: &Range<usize>) {
+        for slot in slots.clone() {
+            // Relaxed: the entry is ordered after it.
+            tables::contents(self.kind.frame(slot)).store(WRITTEN, Ordering::Relaxed);
+        }
+        let page = self.page(slots.start, AdversaryFlags::BOTH);
+        let mapped = self.table().set(slots.clone(), Raw(page));
+        oracle::check(mapped.is_ok() || self.refusals, "the slots are free");
     }
 
     fn protect(&self, this_cpu: &At<'_, M>, slots: &Range<usize>) {

@@ -9,7 +9,7 @@ use lookaside::{
 };
 use lookaside_machine::adversary::{Bbm, Config, Deviations, Frame, Updates};
 
-use crate::scenario::hardware::{self, Hardware, SetUp};
+use crate::scenario::hardware::{self, Hardware};
 
 /// A kind of table, on some hardware.
 pub(in crate::scenario) trait Kind: 'static {
@@ -61,7 +61,6 @@ impl<M: Mmu, F: Format> Described<M, F> {
     /// What there is to know of `K`.
     pub(in crate::scenario) fn of<K>() -> Self
     where
-        M: SetUp,
         K: Kind<Format = F, Hardware: Hardware<Mmu = M>>,
     {
         Self {
@@ -251,6 +250,9 @@ kinds! {
         UPDATES: Updates = Updates::Nothing;
     /// Arm, and the interrupts of a CPU that must flush are cheap.
     ArmAsks: hardware::ArmInterrupts, Small<contig::Arm> = small_arm(), SizeChange::Flushed;
+    /// Arm whose loads may be satisfied early, without hardware updates.
+    ArmEarly: hardware::Early<hardware::Arm>, Small<contig::Arm> = small_arm(), SizeChange::Flushed,
+        UPDATES: Updates = Updates::Nothing;
     /// Arm with blocks of sixteen pages, as shipped.
     ArmWide: hardware::Arm, contig::Arm = arm(), SizeChange::Flushed, BLOCK_BITS: u32 = 4;
     // The machine's firmware does not wait for the stores that another hart has under way.
@@ -262,6 +264,9 @@ kinds! {
     NapotAsks: hardware::RvInterrupts, Small<Svnapot> = small_napot(), SizeChange::Free;
     /// RISC-V with Svade.
     NapotByHand: hardware::Rv, Small<Svnapot> = small_napot(), SizeChange::Free, FRAMES: usize = 0,
+        UPDATES: Updates = Updates::Nothing;
+    /// RISC-V whose loads may be satisfied early, with Svade.
+    NapotEarly: hardware::Early<hardware::Rv>, Small<Svnapot> = small_napot(), SizeChange::Free,
         UPDATES: Updates = Updates::Nothing;
     /// RISC-V with blocks of sixteen pages, as shipped.
     NapotWide: hardware::Rv, Svnapot = Svnapot, SizeChange::Free, FRAMES: usize = 0, BLOCK_BITS: u32 = 4;

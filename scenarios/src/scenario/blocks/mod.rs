@@ -60,6 +60,12 @@ pub(crate) enum Act {
     /// Read the state of a page without the lock. Its block has been dirty from the beginning, so it is dirty
     /// whenever it is there.
     Look(usize),
+    /// Write the contents of pages that are not there, and map them.
+    Map(Range<usize>),
+    /// Read the state of a page without the lock, and, if it is there, its contents, which [`Self::Map`] has written.
+    Peruse(usize),
+    /// Read the state of a page without the lock, and rely on it if it cannot be stored to.
+    Rely(usize),
 }
 
 impl Act {
@@ -84,6 +90,9 @@ impl Act {
             "Ask" => Self::Ask(slot),
             "Allow" => Self::Allow(slot),
             "Look" => Self::Look(slot),
+            "Map" => Self::Map(slots),
+            "Peruse" => Self::Peruse(slot),
+            "Rely" => Self::Rely(slot),
             _ => return None,
         })
     }
@@ -96,6 +105,7 @@ impl Act {
             | Self::Exit(slots)
             | Self::Protect(slots)
             | Self::Age(slots)
+            | Self::Map(slots)
             | Self::Clean(slots) => slots.clone(),
             Self::Load(slot)
             | Self::Store(slot)
@@ -104,6 +114,8 @@ impl Act {
             | Self::Unfold(slot)
             | Self::Ask(slot)
             | Self::Allow(slot)
+            | Self::Peruse(slot)
+            | Self::Rely(slot)
             | Self::Look(slot) => *slot..*slot + 1,
         }
     }
@@ -126,6 +138,7 @@ impl Act {
                 | Self::Age(_)
                 | Self::Clean(_)
                 | Self::Ask(_)
+                | Self::Map(_)
                 | Self::Allow(_)
         )
     }

@@ -76,14 +76,18 @@ impl<M: Mmu + 'static, F: Format + 'static> World<M, F> {
         world
     }
 
+    /// The entry of the page in a slot, which can be stored to.
+    pub(super) fn page(&self, slot: usize, flags: Flags) -> u64 {
+        tables::with_flags(tables::page(self.kind.frame(slot), Access::WRITE), flags)
+    }
+
     fn map(&self, mapped: &Mapped) {
         let flags = Flags { accessed: mapped.flags.accessed, dirty: mapped.flags.dirty };
         let pages = self.kind.block_pages();
         let mut next = mapped.slots.start;
         while next < mapped.slots.end {
             let end = (next / pages * pages + pages).min(mapped.slots.end);
-            let page =
-                tables::with_flags(tables::page(self.kind.frame(next), Access::WRITE), flags);
+            let page = self.page(next, flags);
             if mapped.plain {
                 for slot in next..end {
                     let page = self.kind.format.at(Raw(page), self.kind.frame(slot).address());
@@ -127,6 +131,8 @@ impl<M: Mmu + 'static, F: Format + 'static> World<M, F> {
             // Release: a CPU in `Await` sees everything before this.
             Act::Tell => self.signalled.store(1, Ordering::Release),
             Act::Look(slot) => self.look(*slot),
+            Act::Peruse(slot) => self.peruse(*slot),
+            Act::Rely(slot) => self.rely(this_cpu, *slot),
             act => self.change(this_cpu, act),
         }
         if act.locks() {

@@ -19,10 +19,7 @@ use lookaside_machine::adversary::{
     Config, Platform as Adversary, Scenario, Word, milestone, outcome,
 };
 
-use super::{
-    hardware::{Described, SetUp},
-    world::Strategy,
-};
+use super::{hardware::Described, world::Strategy};
 pub(super) use world::World;
 
 /// One act of a CPU's script. Spaces are named by their numbers.
@@ -129,9 +126,9 @@ pub(super) enum Modelled<M, T> {
 }
 
 /// Translation hardware that the C interface can be instantiated with.
-pub(super) trait Hardware: SeparateRoots + SetUp + 'static {}
+pub(super) trait Hardware: SeparateRoots + 'static {}
 
-impl<M: SeparateRoots + SetUp + 'static> Hardware for M {}
+impl<M: SeparateRoots + 'static> Hardware for M {}
 
 /// An ASID allocator that it can be instantiated with.
 pub(super) trait Allocator<M: Mmu>: Strategy<Adversary<M>> + Pins<Adversary<M>> {}

@@ -9,7 +9,7 @@ use lookaside::{
 use lookaside_c::{Batch, Machine as Library, Space, Wait, error};
 use lookaside_machine::adversary::{
     Access, Frame, Platform as Adversary, Word, access, access_store, as_cpu, irq_off, irq_on,
-    leak, oracle, relax, reset, saw, tables,
+    leak, oracle, power_off, power_on, relax, saw, tables,
 };
 
 use super::{
@@ -114,8 +114,11 @@ impl<M: Hardware, T: Allocator<M>> World<M, T> {
         self.library.tlb().tags().progress()
     }
 
+    /// The CPU that runs, which is down, comes on with the root of the firmware.
     fn come_up(&self) {
+        power_on(self.firmware);
         accepted(self.library.online(&(self.hardware.features)()));
+        oracle::comes_up();
     }
 
     /// The handler of the interrupt that an initiator sends.
@@ -182,10 +185,9 @@ impl<M: Hardware, T: Allocator<M>> World<M, T> {
             Act::Restart => {
                 oracle::goes_down();
                 accepted(library.offline());
-                reset();
+                power_off();
                 self.runs[cpu].set(0);
                 self.come_up();
-                oracle::comes_up();
             }
             // Release: a CPU in `Await` sees everything before this.
             Act::Signal => self.signal.store(1, Ordering::Release),

@@ -46,6 +46,11 @@ const LOOK_UNFOLD: &[&[Act]] = &[&[Unfold(0)], &[Look(1), Look(0)]];
 const LOOK_FOLD: &[&[Act]] = &[&[Unfold(0), Fold(0)], &[Look(1), Look(2)]];
 const LOOK_UNMAP: &[&[Act]] = &[&[Unmap(2..4)], &[Look(1), Look(3)]];
 
+/// Pages are written to and mapped while a reader without the lock looks for one of them.
+const LOOK_MAP: &[&[Act]] = &[&[Map(4..8)], &[Peruse(5)]];
+/// A block is made read-only while a reader without the lock relies on it.
+const RELY_PROTECTED: &[&[Act]] = &[&[Protect(0..4)], &[Rely(2)], &[Store(2)]];
+
 /// A scenario of a kind of table.
 macro_rules! blocks {
     ($name:literal, $kind:ty, $mapped:expr, $cpus:expr, $depth:expr, $about:literal) => {
@@ -189,4 +194,10 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a reader without the lock, while half the block is unmapped"),
     blocks!("block-look-unfold-riscv", NapotFree, DIRTY, LOOK_UNFOLD, FULL,
         "as block-look-unfold-arm, on RISC-V with Svnapot"),
+    blocks!("block-look-map-arm-early", ArmEarly, USED, LOOK_MAP, FULL,
+        "a reader without the lock, while a block is mapped that was written to before, with early loads"),
+    blocks!("block-look-map-riscv-early", NapotEarly, USED, LOOK_MAP, FULL,
+        "as block-look-map-arm-early, on RISC-V with Svnapot"),
+    blocks!("block-rely-protected-arm-early", ArmEarly, DIRTY, RELY_PROTECTED, Bounded(3),
+        "a reader without the lock relies on a page that becomes read-only, with early loads"),
 ];

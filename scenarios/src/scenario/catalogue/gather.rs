@@ -78,6 +78,15 @@ const BATCH_LATER: &[&[Act]] = &[&[Batch(A, B)], &[UnmapOther(A)], &[Run(A)]];
 /// A page is unmapped in a batch that is complete, and an NMI may look again.
 const BATCH_VISIBLE: &[&[Act]] = &[&[Batch(A, B), Tell], &[Run(A), Await, Visible(A)]];
 
+/// A gather is open while its CPU is interrupted for a flush of the same space.
+const OPENLY: &[&[Act]] = &[&[Run(A), UnmapOpenly(A)], &[Run(A), UnmapOther(A), Write]];
+
+/// A gather is flushed on another CPU than it was opened on, and the first leaves the space.
+const CARRIED: &[&[Act]] = &[&[Run(A), Carry(A), Run(B)], &[Run(A), Complete, Write]];
+
+/// The same by a CPU that runs another space, while a third runs this one.
+const CARRIED_AWAY: &[&[Act]] = &[&[Run(A), Carry(A)], &[Complete], &[Run(A), Run(B), Run(A)]];
+
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("relies-arm", Arm, THREE_TAGS, RELIES, Exhaust,
@@ -98,6 +107,21 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a gather is abandoned while another CPU switches away and back"),
     by_recency!("given-up-away-recent", Pcid, GIVEN_UP_AWAY, Bounded(4),
         "as given-up-away-arm, on x86 with tags of each CPU's own"),
+
+    by_recency!("openly-recent", Pcid, OPENLY, Bounded(4),
+        "a CPU is interrupted while it gathers"),
+    by_epoch!("openly-riscv-interrupts", RvInterrupts, THREE_TAGS, OPENLY, Bounded(4),
+        "as openly-recent, on RISC-V with one tag a space"),
+    by_recency!("carried-recent", Pcid, CARRIED, Bounded(4),
+        "a gather is flushed on another CPU"),
+    by_epoch!("carried-arm", Arm, THREE_TAGS, CARRIED, Exhaust,
+        "as carried-recent, on Arm"),
+    by_epoch!("carried-riscv-interrupts", RvInterrupts, THREE_TAGS, CARRIED, Bounded(4),
+        "as carried-recent, on RISC-V with one tag a space"),
+    by_recency!("carried-away-recent", Pcid, CARRIED_AWAY, Bounded(2),
+        "a gather is flushed on another CPU, and a third switches away and back"),
+    by_epoch!("carried-away-riscv-interrupts", RvInterrupts, few(4), CARRIED_AWAY, Bounded(2),
+        "as carried-away-recent, on RISC-V with one tag a space"),
 
     by_epoch!("batch-arm", Arm, THREE_TAGS, BATCH, Bounded(4),
         "pages of two spaces are unmapped in one batch while another CPU runs both"),

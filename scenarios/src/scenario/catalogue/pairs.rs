@@ -73,12 +73,18 @@ const CALLED: &[&[Act]] = &[&[Unmap(A, 0)], &[Run(A), Visit, Firmware, Copy, Vis
 const CALLS: &[&[Act]] = &[&[Run(A), Firmware, Visit, Copy, Run(B), Firmware, Copy, Visit]];
 /// A CPU parks while a page is unmapped, and comes back.
 const PARKED: &[&[Act]] = &[&[Unmap(A, 0)], &[Run(A), Visit, Park, Run(A), Visit, Copy]];
+/// A page is unmapped with early acknowledgement.
+const EARLY: &[&[Act]] = &[&[Early(A)], &[Run(A), Visit, Copy, Visit]];
+/// Both pages are unmapped in a batch.
+const BATCH: &[&[Act]] = &[&[Batch(A)], &[Run(A), Visit, Copy, Visit]];
+/// A page that only the kernel has is unmapped while another CPU goes to user mode and comes back.
+const KERNEL: &[&[Act]] = &[&[Run(A), UnmapKernel], &[Run(A), Visit, Copy, Run(B), Copy]];
 /// A CPU goes between user mode and the kernel, and neither meets the other's page.
 const CROSSES: &[&[Act]] = &[&[Run(A), Copy, Visit, Copy, Run(B), Visit, Copy, Visit]];
 
 fn open<K: Kind>(name: &'static str, cpus: &'static [&'static [Act]]) -> Explored {
     let cpus = cpus.iter().map(|acts| acts.to_vec()).collect();
-    Explored::new(Script { name: name.to_owned(), cpus, kind: Described::of::<K>() })
+    Explored::new(Script { name: name.to_owned(), cpus, kind: Described::of::<K>(), early: false })
 }
 
 macro_rules! pairs {
@@ -164,4 +170,23 @@ pairs! {
     "pair-turn-arm", Arm, TURN, "the tags run out, with two ASIDs";
     "pair-release-arm", Arm, RELEASED, "a space is released in which another CPU is lazy, with two ASIDs";
     "pair-reuse-arm", Arm, REUSED, "a released space's tags are given again, with two ASIDs";
+    "pair-early", OnLoad, EARLY, "a page is unmapped with early acknowledgement while another CPU is in user mode";
+    "pair-early-riscv", Rv, EARLY, "as pair-early, with a root of the kernel's own";
+    "pair-batch", OnLoad, BATCH, "two pages are unmapped in a batch while another CPU is in user mode";
+    "pair-batch-at-exit", AtExit, BATCH, "as pair-batch, with the user's half flushed on exit";
+    "pair-batch-riscv", Rv, BATCH, "as pair-batch, with a root of the kernel's own";
+    "pair-batch-arm", Arm, BATCH, "as pair-batch, with two ASIDs";
+    "pair-kernel", OnLoad, KERNEL, "a page of the kernel is unmapped while another CPU is in user mode, which never reaches it";
+    "pair-kernel-no-invpcid", NoInvpcid, KERNEL, "as pair-kernel, without INVPCID";
+    "pair-kernel-invlpgb", Broadcast, KERNEL, "as pair-kernel, by broadcasts";
+    "pair-kernel-riscv", Rv, KERNEL, "as pair-kernel, with a root of the kernel's own";
+    "pair-kernel-riscv-sbi", RvSbi, KERNEL, "as pair-kernel-riscv, by remote fences";
+    "pair-kernel-riscv-no-asid", RvPlain, KERNEL, "as pair-kernel-riscv, without ASIDs";
+    "pair-kernel-arm", Arm, KERNEL, "a page of the kernel is unmapped, with two ASIDs";
+    "pair-unmap-arm-cnp", ArmShared, VISITED, "as pair-unmap-arm, with shared TLBs";
+    "pair-turn-arm-cnp", ArmShared, TURN, "as pair-turn-arm, with shared TLBs";
+    "pair-stays-arm-cnp", ArmShared, STAYS, "the tags run out while another CPU is in user mode, with two ASIDs and shared TLBs";
+    "pair-release-arm-cnp", ArmShared, RELEASED, "as pair-release-arm, with shared TLBs";
+    "pair-last-arm-cnp", ArmSharedLast, TURN, "the last epoch begins, with two ASIDs and shared TLBs";
+    "pair-stays-arm-cnp-last", ArmSharedLast, STAYS, "as pair-stays-arm-cnp, and the last epoch begins";
 }

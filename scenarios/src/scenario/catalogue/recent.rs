@@ -36,6 +36,9 @@ const CROSSFIRE: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), FreeTable(A)]];
 
 const SLOTS: &[&[Act]] = &[&[Run(A), Run(B), Run(C), Run(A), Firmware, Run(B), Restart, Run(A)]];
 
+/// A space is retired that another CPU has left, which may hold walks of its tables.
+const ENDED: &[&[Act]] = &[&[Await, End(A)], &[Run(A), Run(B), Tell]];
+
 /// A CPU misses two flushes, each of a page.
 const TWICE: &[&[Act]] =
     &[&[Run(B), Unmap(A), UnmapOther(A)], &[Run(A), Run(B), Run(A), Run(B), Run(A)]];
@@ -104,6 +107,12 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as recent-leave, on RISC-V"),
     by_recency!("recent-park", Pcid, PARKED, Exhaust,
         "a table is freed while another CPU parks"),
+    by_recency!("recent-park-no-asid", RvPlain, PARKED, Exhaust,
+        "as recent-park, on RISC-V without ASIDs"),
+    by_recency!("recent-leave-no-asid", RvPlain, LEAVE, Exhaust,
+        "as recent-leave, on RISC-V without ASIDs"),
+    by_recency!("recent-ended-arm", ArmInterrupts, ENDED, Bounded(4),
+        "a space is retired, with its tables, that another CPU has left, on Arm"),
     by_recency!("recent-firmware", Pcid, FIRMWARE, Exhaust,
         "a page is unmapped and a table freed while another CPU calls firmware"),
     by_recency!("recent-twice", Pcid, TWICE, Exhaust,

@@ -60,6 +60,36 @@ const KERNEL_LAZY: &[&[Act]] = &[&[UnmapKernel], &[Run(A), Lazy, Park]];
 
 const KERNEL_DOWN: &[&[Act]] = &[&[FlushKernel, Await, ClaimKernel], &[Run(A), Restart, Tell]];
 
+/// Several pages of the kernel's are unmapped in one request, which does not fit a slot of the ring.
+const KERNEL_MANY: &[&[Act]] = &[&[Run(A), UnmapKernelMany], &[Run(A), Run(B)]];
+
+/// Two CPUs unmap a page of the kernel's each.
+const KERNEL_CROSSED: &[&[Act]] = &[&[UnmapKernel], &[UnmapKernelOther]];
+
+/// The same, and a third CPU has to flush both.
+pub(super) const KERNEL_THREE: &[&[Act]] = &[&[UnmapKernel], &[UnmapKernelOther], &[Run(A)]];
+
+/// The same with one page, and one of them unmaps another afterwards: its requests do not fit a slot of the ring, and the
+/// second takes the place of the first.
+pub(super) const KERNEL_DESCRIBED: &[&[Act]] =
+    &[&[UnmapKernelOther], &[UnmapKernelOther, UnmapKernelMany], &[Run(A)]];
+
+/// A table of the kernel's is freed, with its pages.
+const KERNEL_TABLE: &[&[Act]] = &[&[Run(A), FreeKernelTable], &[Run(A), Run(B)]];
+
+/// The same while the other CPU parks, or is lazy.
+const KERNEL_TABLE_LAZY: &[&[Act]] = &[&[FreeKernelTable], &[Run(A), Lazy, Park]];
+
+/// The same while it comes online, or goes offline and comes online.
+const KERNEL_TABLE_RESTART: &[&[Act]] = &[&[FreeKernelTable], &[Run(A), Restart]];
+
+/// The kernel's page is written to while it is unmapped, and is read and freed.
+pub(super) const KERNEL_WRITTEN: &[&[Act]] = &[&[UnmapKernel], &[WriteKernel]];
+
+/// The flush of kernel addresses is dropped, and its initiator flushes others.
+const KERNEL_DROPPED: &[&[Act]] =
+    &[&[BeginUnmapKernelMany, DropBegun, UnmapKernelOther, ClaimKernel], &[Run(A)]];
+
 const KERNEL_CROSSFIRE: &[&[Act]] = &[&[Run(A), FlushKernel], &[Run(A), Unmap(A), FlushKernel]];
 
 #[rustfmt::skip]
@@ -154,4 +184,52 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a kernel page is unmapped while another CPU goes offline and online: both finish"),
     by_recency!("kernel-crossfire-recent", Pcid, KERNEL_CROSSFIRE, Bounded(4),
         "two CPUs flush the kernel and a space against each other: both finish"),
+    by_epoch!("kernel-down-arm", Arm, THREE_TAGS, KERNEL_DOWN, Bounded(4),
+        "as kernel-down-recent, on Arm: what is broadcast does not reach a CPU that is off"),
+    by_epoch!("kernel-down-riscv", Rv, THREE_TAGS, KERNEL_DOWN, Bounded(4),
+        "as kernel-down-arm, on RISC-V with remote fences of firmware"),
+    by_recency!("kernel-global-recent", GlobalKernel, KERNEL, Exhaust,
+        "as kernel-recent, in a kernel that maps itself globally"),
+    by_recency!("kernel-many-recent", Pcid, KERNEL_MANY, Exhaust,
+        "several kernel pages are unmapped while another CPU switches"),
+    by_recency!("kernel-many-global-recent", GlobalKernel, KERNEL_MANY, Exhaust,
+        "as kernel-many-recent, in a kernel that maps itself globally"),
+    by_epoch!("kernel-many-arm", Arm, THREE_TAGS, KERNEL_MANY, Exhaust,
+        "as kernel-many-recent, on Arm"),
+    by_epoch!("kernel-many-riscv-interrupts", RvInterrupts, THREE_TAGS, KERNEL_MANY, Exhaust,
+        "as kernel-many-recent, on RISC-V with one tag a space"),
+    by_epoch!("kernel-many-x86", Broadcast, THREE_TAGS, KERNEL_MANY, Exhaust,
+        "as kernel-many-recent, on x86 with INVLPGB"),
+    by_recency!("kernel-crossed-recent", Pcid, KERNEL_CROSSED, Exhaust,
+        "two CPUs unmap a kernel page each"),
+    by_epoch!("kernel-crossed-riscv-interrupts", RvInterrupts, THREE_TAGS, KERNEL_CROSSED, Exhaust,
+        "as kernel-crossed-recent, on RISC-V with one tag a space"),
+    by_recency!("kernel-three-recent", Pcid, KERNEL_THREE, Random(10_000),
+        "two CPUs unmap a kernel page each, and a third flushes both"),
+    by_recency!("kernel-described-recent", Pcid, KERNEL_DESCRIBED, Random(10_000),
+        "as kernel-three-recent, and one of the two describes two requests, one after the other"),
+    by_recency!("kernel-table-recent", Pcid, KERNEL_TABLE, Exhaust,
+        "a table of the kernel is freed while another CPU switches"),
+    by_recency!("kernel-table-global-recent", GlobalKernel, KERNEL_TABLE, Exhaust,
+        "as kernel-table-recent, in a kernel that maps itself globally"),
+    by_epoch!("kernel-table-arm", Arm, THREE_TAGS, KERNEL_TABLE, Exhaust,
+        "as kernel-table-recent, on Arm"),
+    by_epoch!("kernel-table-riscv", Rv, THREE_TAGS, KERNEL_TABLE, Exhaust,
+        "as kernel-table-recent, on RISC-V"),
+    by_epoch!("kernel-table-x86", Broadcast, THREE_TAGS, KERNEL_TABLE, Exhaust,
+        "as kernel-table-recent, on x86 with INVLPGB"),
+    by_recency!("kernel-table-no-asid", RvPlain, KERNEL_TABLE, Exhaust,
+        "as kernel-table-recent, on RISC-V without ASIDs"),
+    by_recency!("kernel-table-lazy-recent", Pcid, KERNEL_TABLE_LAZY, Exhaust,
+        "a table of the kernel is freed while another CPU is lazy"),
+    by_epoch!("kernel-table-down-arm", Arm, THREE_TAGS, KERNEL_TABLE_RESTART, Bounded(4),
+        "a table of the kernel is freed while another CPU goes offline and online"),
+    by_recency!("kernel-written-recent", Pcid, KERNEL_WRITTEN, Exhaust,
+        "a kernel page is unmapped and read while stores to it are under way"),
+    by_epoch!("kernel-written-arm", Arm, THREE_TAGS, KERNEL_WRITTEN, Exhaust,
+        "as kernel-written-recent, on Arm"),
+    by_recency!("kernel-dropped-recent", Pcid, KERNEL_DROPPED, Bounded(3),
+        "a flush of the kernel that was begun is dropped, and the next one has another request"),
+    by_epoch!("kernel-dropped-riscv-interrupts", RvInterrupts, THREE_TAGS, KERNEL_DROPPED, Bounded(3),
+        "as kernel-dropped-recent, on RISC-V with one tag a space"),
 ];

@@ -8,18 +8,18 @@ mod x86;
 
 use lookaside::{
     Error,
-    arch::{Mmu, aarch64::Aarch64, riscv64::Riscv, x86_64::X86},
+    arch::Mmu,
     counts::{Event, Outcome},
     platform::{Costs, OperationCosts},
 };
-use lookaside_machine::adversary::{self, COSTS, Config, Frame, Updates, saw};
+use lookaside_machine::adversary::{COSTS, Config, Frame, Updates, saw};
 
 pub(in crate::scenario) use self::{arm::*, deviations::*, options::*, riscv::*, x86::*};
 
 /// A kind of machine: what the adversary must be, and how the library operates it.
 pub(in crate::scenario) trait Hardware: 'static {
     /// The library's type for it.
-    type Mmu: Mmu + SetUp + 'static;
+    type Mmu: Mmu + 'static;
 
     /// The adversary.
     fn config(cpus: usize) -> Config;
@@ -45,22 +45,6 @@ pub(in crate::scenario) trait Hardware: 'static {
     }
 }
 
-/// What a CPU does when it comes up, before the library.
-pub(in crate::scenario) trait SetUp {
-    /// Does it.
-    fn set_up(&self) {}
-}
-
-impl SetUp for Aarch64<adversary::arm::Insn> {}
-
-impl SetUp for Riscv<adversary::riscv::Insn> {}
-
-impl SetUp for X86<adversary::x86::Insn> {
-    fn set_up(&self) {
-        self.set_up_cpu();
-    }
-}
-
 /// A [`Hardware`] with its type erased, but for the library's: the scenarios of all kinds that have this
 /// type in common are one type, and are compiled once.
 pub(in crate::scenario) struct Described<M: Mmu> {
@@ -70,7 +54,6 @@ pub(in crate::scenario) struct Described<M: Mmu> {
     pub(in crate::scenario) features: fn() -> M::Features,
     pub(in crate::scenario) costs: fn() -> Costs,
     pub(in crate::scenario) observe: fn(Event),
-    pub(in crate::scenario) set_up: fn(&M),
 }
 
 /// Options of the hardware beyond its kind, and of the kernel.
@@ -140,10 +123,7 @@ impl<M: Mmu> Copy for Described<M> {}
 
 impl<M: Mmu> Described<M> {
     /// What there is to know of `H`.
-    pub(in crate::scenario) const fn of<H: Hardware<Mmu = M>>() -> Self
-    where
-        M: SetUp,
-    {
+    pub(in crate::scenario) const fn of<H: Hardware<Mmu = M>>() -> Self {
         Self {
             machine: H::config,
             more: More::NONE,
@@ -151,7 +131,6 @@ impl<M: Mmu> Described<M> {
             features: H::features,
             costs: H::costs,
             observe: H::observe,
-            set_up: M::set_up,
         }
     }
 

@@ -61,6 +61,25 @@ macro_rules! x86_hardware {
     )*};
 }
 
+/// x86-64 with PCIDs and INVPCID, in a kernel that maps itself globally.
+pub(in crate::scenario) enum GlobalKernel {}
+
+impl Hardware for GlobalKernel {
+    type Mmu = X86<Insn>;
+
+    fn config(cpus: usize) -> Config {
+        Pcid::config(cpus)
+    }
+
+    fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
+        Ok(Pcid::mmu(reserved)?.with_global_kernel())
+    }
+
+    fn features() -> x86_64::Features {
+        Pcid::features()
+    }
+}
+
 x86_hardware! {
     /// x86-64 with PCIDs and INVPCID.
     Pcid: [true, true, false], COSTS;

@@ -255,7 +255,11 @@ on_riscv! {
 /// `TCR_EL1.A1`: the ASID is that of `TTBR1_EL1`.
 const A1: u64 = 1 << 22;
 
-fn arm_mmu(reserved: Frame, asid_in: AsidIn) -> Result<Aarch64<arm::Insn>, Error> {
+fn arm_mmu(
+    reserved: Frame,
+    asid_in: AsidIn,
+    sharing: Sharing,
+) -> Result<Aarch64<arm::Insn>, Error> {
     let a1 = if asid_in == AsidIn::Ttbr0 { 0 } else { A1 };
     Aarch64::new(
         arm::Insn,
@@ -264,7 +268,7 @@ fn arm_mmu(reserved: Frame, asid_in: AsidIn) -> Result<Aarch64<arm::Insn>, Error
             // T0SZ 16, 4 KiB granule, 48-bit physical addresses, 16-bit ASIDs.
             tcr: 16 | 5 << 32 | 1 << 36 | a1,
             park: Park::ReservedRoot(reserved.0 << 12),
-            sharing: Sharing::Private,
+            sharing,
             pairing: Pairing::Paired,
             asid_in,
         },
@@ -272,7 +276,7 @@ fn arm_mmu(reserved: Frame, asid_in: AsidIn) -> Result<Aarch64<arm::Insn>, Error
 }
 
 macro_rules! on_arm {
-    ($($(#[doc = $doc:literal])* $name:ident: $asid_in:expr, { $($tags:tt)* };)*) => {$(
+    ($($(#[doc = $doc:literal])* $name:ident: $asid_in:expr, $sharing:ident, { $($tags:tt)* };)*) => {$(
         $(#[doc = $doc])*
         pub(in super::super) enum $name {}
 
@@ -284,11 +288,12 @@ macro_rules! on_arm {
             const SHAPE: Shape = Shape::TwoTags;
 
             fn config(cpus: usize) -> Config {
-                Config::arm(cpus)
+                let config = Config::arm(cpus);
+                if Sharing::$sharing == Sharing::Shared { config.with_cnp() } else { config }
             }
 
             fn mmu(reserved: Frame) -> Result<Self::Mmu, Error> {
-                arm_mmu(reserved, $asid_in)
+                arm_mmu(reserved, $asid_in, Sharing::$sharing)
             }
 
             fn features() -> aarch64::Features {
@@ -320,9 +325,13 @@ const IN_TTBR1: AsidIn = AsidIn::Ttbr1 { table: 0x8000_0000, user_table: 0x8000_
 
 on_arm! {
     /// Arm64 with the ASID in `TTBR0`, and global tags.
-    Arm: AsidIn::Ttbr0, { global!(Cookie::LAST_EPOCH); };
+    Arm: AsidIn::Ttbr0, Private, { global!(Cookie::LAST_EPOCH); };
     /// The same with the ASID in `TTBR1`.
-    ArmTtbr1: IN_TTBR1, { global!(Cookie::LAST_EPOCH); };
+    ArmTtbr1: IN_TTBR1, Private, { global!(Cookie::LAST_EPOCH); };
     /// With tags by recency.
-    ArmRecent: AsidIn::Ttbr0, { by_recency!(); };
+    ArmRecent: AsidIn::Ttbr0, Private, { by_recency!(); };
+    /// With CnP.
+    ArmShared: AsidIn::Ttbr0, Shared, { global!(Cookie::LAST_EPOCH); };
+    /// The same where the second epoch is the last.
+    ArmSharedLast: AsidIn::Ttbr0, Shared, { global!(2); };
 }

@@ -11,9 +11,9 @@ mod kind;
 use core::cell::UnsafeCell;
 
 use lookaside::{
-    AddressSpace, Cpu, CurrentCpu, Gather, Platform as _, Tlb, VaRange,
+    AddressSpace, Cpu, CurrentCpu, Gather, KernelGather, Platform as _, Tlb, VaRange,
     arch::{Mmu, Root, SeparateRoots},
-    flush::Flushed,
+    flush::{Acknowledged, Batch, Flushed},
     platform::{CpuId, Ordering, Word as _},
     tags::{Switched, Tags},
 };
@@ -24,8 +24,8 @@ use lookaside_machine::adversary::{
 
 use self::kind::Shape;
 pub(super) use self::kind::{
-    Arm, ArmRecent, ArmTtbr1, AtExit, Broadcast, Described, Kind, NoInvpcid, OnLoad, Rv, RvLast,
-    RvPlain, RvRecent, RvSbi,
+    Arm, ArmRecent, ArmShared, ArmSharedLast, ArmTtbr1, AtExit, Broadcast, Described, Kind,
+    NoInvpcid, OnLoad, Rv, RvLast, RvPlain, RvRecent, RvSbi,
 };
 
 type At<'h, M, T> = &'h CurrentCpu<'h, Platform<M>, T>;
@@ -37,6 +37,10 @@ const PAGES: [u64; 2] = [0x1000, 0x2000];
 const KERNEL_PAGE: Frame = Frame(14);
 /// What the foreign root maps there.
 const FOREIGN_PAGE: Frame = Frame(15);
+
+/// A page that only the kernel's tables map, where there are any beside user mode's.
+const KERNEL: u64 = 0x1_0000;
+const KERNEL_FRAME: Frame = Frame(0x600);
 
 /// One act of a CPU's script. Spaces are named by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +73,12 @@ pub(crate) enum Act {
     FreeTable(usize),
     /// Unmap both pages of a space, make everybody let go of everything of it, and free the frames.
     Clear(usize),
+    /// Unmap the first page of a space with early acknowledgement.
+    Early(usize),
+    /// Unmap both pages of a space in one batch, and free the frames.
+    Batch(usize),
+    /// Unmap the page that only the kernel has, flush it on all CPUs, and free the frame.
+    UnmapKernel,
 }
 
 impl Act {
@@ -89,6 +99,9 @@ impl Act {
             "Protect" => Self::Protect(space),
             "FreeTable" => Self::FreeTable(space),
             "Clear" => Self::Clear(space),
+            "Early" => Self::Early(space),
+            "Batch" => Self::Batch(space),
+            "UnmapKernel" => Self::UnmapKernel,
             _ => return None,
         })
     }
@@ -101,6 +114,8 @@ impl Act {
             | Self::Protect(space)
             | Self::FreeTable(space)
             | Self::Clear(space)
+            | Self::Early(space)
+            | Self::Batch(space)
             | Self::Release(space) => Some(space),
             Self::Lazy
             | Self::Park
@@ -109,6 +124,7 @@ impl Act {
             | Self::Await
             | Self::Visit
             | Self::Write
+            | Self::UnmapKernel
             | Self::Copy => None,
         }
     }
@@ -146,10 +162,14 @@ pub(super) struct World<M: Mmu + 'static, T: Tags<Platform<M>> + 'static> {
     /// Whether a CPU has signalled.
     signal: Word,
     foreign: Frame,
+    /// The entry of the page that only the kernel has, if the scripts unmap it.
+    kernel: Option<&'static Word>,
+    /// Storage for the batch of each space.
+    batch_words: Vec<UnsafeCell<Word>>,
 }
 
 impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> World<M, T> {
-    fn new(kind: Described<M, T>, cpus: usize, spaces: usize) -> Self {
+    fn new(kind: Described<M, T>, cpus: usize, spaces: usize, has_kernel: bool) -> Self {
         let reserved = if kind.shape == Shape::OwnRoot {
             let own = tables::allocate();
             tables::map(own, PAGES[0], KERNEL_PAGE, Access::WRITE);
@@ -163,10 +183,26 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> World<M, T> {
         let tags = (kind.tags)(&platform).expect("tags");
         let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
         let tlb = Tlb::new(platform, tags, storage).expect("storage that is large enough");
-        let pairs = (0..spaces).map(|number| Self::pair(kind.shape, &tlb, number)).collect();
+        let pairs: Vec<_> =
+            (0..spaces).map(|number| Self::pair(kind.shape, &tlb, number)).collect();
+        let kernel = has_kernel.then(|| {
+            let access = Access { global: kind.shape == Shape::TwoTags, ..Access::WRITE };
+            tables::map(reserved, KERNEL, KERNEL_FRAME, access);
+            let table = tables::entry(reserved, KERNEL, 1).peek();
+            if kind.shape != Shape::OwnRoot {
+                for pair in &pairs {
+                    // Relaxed: the world is being built.
+                    tables::entry(pair.roots[0], KERNEL, 1).store(table, Ordering::Relaxed);
+                }
+            }
+            tables::pte(reserved, KERNEL)
+        });
         let words = || (0..cpus).map(|_| Word::ZERO).collect();
         let (runs, out, way_in) = (words(), words(), words());
-        let world = Self { kind, tlb, pairs, runs, out, way_in, signal: Word::ZERO, foreign };
+        let batch_words = (0..spaces).map(|_| UnsafeCell::new(Word::ZERO)).collect();
+        let signal = Word::ZERO;
+        let world =
+            Self { kind, tlb, pairs, runs, out, way_in, signal, foreign, kernel, batch_words };
         for cpu in 0..cpus {
             as_cpu(CpuId(cpu as u32), || {
                 (kind.set_up)(world.tlb.platform().mmu());
@@ -241,7 +277,13 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> World<M, T> {
             Act::Release(number) => self.release(&this_cpu, number),
             Act::Visit => {
                 let own = self.own(&this_cpu).frames[0];
-                self.visit(&this_cpu, || reaches(own, access(PAGES[0])));
+                self.visit(&this_cpu, || {
+                    reaches(own, access(PAGES[0]));
+                    if self.kernel.is_some() && self.kind.shape != Shape::TwoTags {
+                        let hidden = access(KERNEL).is_none();
+                        oracle::check(hidden, "user mode reaches a page of the kernel's");
+                    }
+                });
             }
             Act::Write => {
                 let own = self.own(&this_cpu).frames[0];
@@ -254,8 +296,14 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> World<M, T> {
                     if self.kind.shape == Shape::OwnRoot { KERNEL_PAGE } else { user },
                     access(PAGES[0]),
                 );
+                if self.kernel.is_some() {
+                    reaches(KERNEL_FRAME, access(KERNEL));
+                }
                 irq_off();
             }
+            Act::Early(number) => self.unmap_early(&this_cpu, number),
+            Act::Batch(number) => self.batch(&this_cpu, number),
+            Act::UnmapKernel => self.unmap_kernel(&this_cpu),
             Act::Unmap(number, page) => self.unmap(&this_cpu, number, page),
             Act::Protect(number) => self.protect(&this_cpu, number),
             Act::FreeTable(number) => self.free_table(&this_cpu, number),
@@ -353,6 +401,41 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> World<M, T> {
         pair.frames.into_iter().for_each(oracle::frame_freed);
     }
 
+    fn unmap_early(&self, this_cpu: At<'_, M, T>, number: usize) {
+        let pair = &self.pairs[number];
+        let mut gather = Gather::new(pair.space());
+        pair.entries[0].store(0, Ordering::Release); // Release: as above.
+        gather.revoke(page_at(PAGES[0]));
+        let _: Acknowledged = this_cpu.flush_early(gather);
+        oracle::frame_quiet(pair.frames[0]);
+    }
+
+    fn batch(&self, this_cpu: At<'_, M, T>, number: usize) {
+        let pair = &self.pairs[number];
+        // SAFETY: a page goes once, so one CPU does this once in each execution, and what an execution has left behind
+        // is not used by the next.
+        let words = core::slice::from_mut(unsafe { &mut *self.batch_words[number].get() });
+        let mut batch = Batch::new(&self.tlb, words).expect("room for the CPUs");
+        for (entry, va) in pair.entries.into_iter().zip(PAGES) {
+            let mut gather = Gather::new(pair.space());
+            entry.store(0, Ordering::Release); // Release: as above.
+            gather.revoke(page_at(va));
+            this_cpu.defer(gather, &mut batch);
+        }
+        let _: Flushed = this_cpu.flush_batch(batch);
+        pair.frames.into_iter().for_each(oracle::frame_freed);
+    }
+
+    fn unmap_kernel(&self, this_cpu: At<'_, M, T>) {
+        // Relaxed: the flush makes it visible.
+        self.kernel.expect("a page of the kernel's").store(0, Ordering::Relaxed);
+        let mut gather = KernelGather::new(&self.tlb);
+        gather.revoke(page_at(KERNEL));
+        let _ = this_cpu.flush_kernel(gather);
+        oracle::kernel_revoked(KERNEL);
+        oracle::frame_freed(KERNEL_FRAME);
+    }
+
     fn protect(&self, this_cpu: At<'_, M, T>, number: usize) {
         let pair = &self.pairs[number];
         let mut gather = Gather::new(pair.space());
@@ -397,6 +480,8 @@ pub(super) struct Script<M: Mmu, T> {
     pub(super) cpus: Vec<Vec<Act>>,
     /// On what.
     pub(super) kind: Described<M, T>,
+    /// Whether loads may be satisfied early.
+    pub(super) early: bool,
 }
 
 impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> Scenario for Script<M, T> {
@@ -407,13 +492,15 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> Scenario for Sc
     }
 
     fn config(&self) -> Config {
-        (self.kind.config)(self.cpus.len()).with_interrupts().with_levels(2)
+        let config = (self.kind.config)(self.cpus.len()).with_interrupts().with_levels(2);
+        if self.early { config.with_early_loads() } else { config }
     }
 
     fn build(&self) -> &'static World<M, T> {
         let acts = self.cpus.iter().flatten();
         let spaces = acts.filter_map(|act| act.space()).max().map_or(0, |last| last + 1);
-        let world = leak(World::new(self.kind, self.cpus.len(), spaces));
+        let kernel = self.cpus.iter().flatten().any(|act| *act == Act::UnmapKernel);
+        let world = leak(World::new(self.kind, self.cpus.len(), spaces, kernel));
         world.name_words();
         world
     }

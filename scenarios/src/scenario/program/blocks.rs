@@ -43,10 +43,12 @@ pub(crate) static BLOCK_KINDS: &[BlockKind] = &[
     kind::<blocks::ArmFree>("blocks-arm-free"),
     kind::<blocks::ArmByHand>("blocks-arm-by-hand"),
     kind::<blocks::ArmAsks>("blocks-arm-interrupts"),
+    kind::<blocks::ArmEarly>("blocks-arm-early"),
     kind::<blocks::NapotBreaks>("blocks-riscv"),
     kind::<blocks::NapotFree>("blocks-riscv-free"),
     kind::<blocks::NapotByHand>("blocks-riscv-by-hand"),
     kind::<blocks::NapotAsks>("blocks-riscv-interrupts"),
+    kind::<blocks::NapotEarly>("blocks-riscv-early"),
 ];
 
 /// What is mapped when a program begins, by its name.
@@ -158,7 +160,7 @@ impl BlockProgram {
             Act::Exit(_) if self.cpus.len() > 1 || self.cpus[cpu].contains(&Act::Run) => {
                 Err("a CPU runs the space")
             }
-            Act::Ask(_) | Act::Look(_) => {
+            Act::Ask(_) | Act::Look(_) | Act::Map(_) | Act::Peruse(_) | Act::Rely(_) => {
                 Err("this takes a state that only scenarios of the catalogue know")
             }
             _ => Ok(()),

@@ -18,6 +18,8 @@ use super::{
 
 /// How the names of their machines begin.
 pub(super) const PREFIX: &str = "pair-";
+/// What follows the name of a machine whose loads may be satisfied early.
+const EARLY: &str = "+early";
 /// The most spaces of a program.
 pub(crate) const SPACES: usize = 5;
 /// The most acts of a CPU.
@@ -50,6 +52,8 @@ pub(crate) static PAIR_KINDS: &[PairKind] = &[
     kind::<pairs::Arm>("pair-arm", 2),
     kind::<pairs::ArmTtbr1>("pair-arm-ttbr1", 2),
     kind::<pairs::ArmRecent>("pair-arm-recent", 3),
+    kind::<pairs::ArmShared>("pair-arm-cnp", 2),
+    kind::<pairs::ArmSharedLast>("pair-arm-cnp-last", 2),
 ];
 
 /// A program about a kernel that runs user mode under another root or tag.
@@ -57,6 +61,8 @@ pub(crate) static PAIR_KINDS: &[PairKind] = &[
 pub struct PairProgram {
     /// The number of its kind among [`PAIR_KINDS`].
     pub(crate) kind: usize,
+    /// Whether loads may be satisfied early.
+    pub(crate) early: bool,
     /// What each CPU does.
     pub(crate) cpus: Vec<Vec<Act>>,
 }
@@ -65,7 +71,8 @@ pub struct PairProgram {
 const fn takes(act: Act) -> [bool; 2] {
     match act {
         Act::Unmap(_, page) => [page == 0, page == 1],
-        Act::FreeTable(_) | Act::Clear(_) | Act::Release(_) => [true; 2],
+        Act::Early(_) => [true, false],
+        Act::FreeTable(_) | Act::Clear(_) | Act::Batch(_) | Act::Release(_) => [true; 2],
         _ => [false; 2],
     }
 }
@@ -95,6 +102,9 @@ impl PairProgram {
     pub(super) fn check(&self) -> Result<(), ProgramError> {
         let acts: usize = self.cpus.iter().map(Vec::len).sum();
         let most = self.kind().most_cpus;
+        if self.early && self.kind().name.starts_with("pair-x86") {
+            return Err(ProgramError("x86 does not satisfy loads early".to_owned()));
+        }
         if acts == 0 || self.cpus.len() > most {
             return Err(ProgramError(format!("1 to {most} CPUs do something")));
         }
@@ -128,6 +138,15 @@ impl PairProgram {
             return Err("a page goes once");
         }
         match act {
+            // A switch may mix the reserved root and the ASID of a space until it is synchronised. The kernel is below `TTBR1`,
+            // which names no tables here.
+            Act::UnmapKernel if self.kind().name == "pair-arm-ttbr1" => {
+                Err("the reserved root maps nothing")
+            }
+            // One page of the kernel's, and nobody maps it again.
+            Act::UnmapKernel if elsewhere(&|other| other == Act::UnmapKernel) => {
+                Err("a page goes once")
+            }
             Act::Unmap(_, 2..) => Err("a space has the pages 0 and 1"),
             Act::Visit | Act::Write | Act::Copy if runs(&self.cpus[cpu][..at]).is_none() => {
                 Err("the CPU executes no thread of a space")
@@ -191,7 +210,7 @@ impl PairProgram {
 
 fn open_on<K: Kind>(program: &PairProgram, name: &str) -> Explored {
     let (name, cpus) = (name.to_owned(), program.cpus.clone());
-    Explored::new(Script { name, cpus, kind: Described::of::<K>() })
+    Explored::new(Script { name, cpus, kind: Described::of::<K>(), early: program.early })
 }
 
 /// An act as in a script: `Unmap(A,0)`.
@@ -236,6 +255,9 @@ impl FromStr for Read {
 impl fmt::Display for PairProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind().name)?;
+        if self.early {
+            f.write_str(EARLY)?;
+        }
         let shown = |acts: &Vec<Act>| acts.iter().copied().map(Shown).collect();
         super::write_scripts(f, &self.cpus.iter().map(shown).collect::<Vec<Vec<_>>>())
     }
@@ -248,13 +270,17 @@ impl FromStr for PairProgram {
         let shape = || "it looks like `pair-x86 [Unmap(A,0)] [Run(A) Visit]`".to_owned();
         let (machine, scripts) = text.trim().split_once('[').ok_or_else(shape)?;
         let machine = machine.trim();
+        let (machine, early) = match machine.strip_suffix(EARLY) {
+            Some(machine) => (machine, true),
+            None => (machine, false),
+        };
         let kind = PAIR_KINDS.iter().position(|kind| kind.name == machine).ok_or_else(|| {
             let names: Vec<_> = PAIR_KINDS.iter().map(|kind| kind.name).collect();
             format!("there is no machine `{machine}`: they are {}", names.join(", "))
         })?;
         let scripts = super::parse_scripts::<Read>(scripts)?;
         let cpus = scripts.into_iter().map(|acts| acts.into_iter().map(|act| act.0).collect());
-        let program = Self { kind, cpus: cpus.collect() };
+        let program = Self { kind, early, cpus: cpus.collect() };
         program.check()?;
         Ok(program)
     }

@@ -167,16 +167,25 @@ impl SpaceProgram {
             Act::Complete if !signalled(|act| act.hands_over()) => {
                 Err("no other CPU hands over a flush")
             }
-            Act::Defer(..) | Act::HandOver(_) if count(Act::hands_over) > 1 => {
+            act if act.hands_over() && count(Act::hands_over) > 1 => {
                 Err("one flush is handed over")
             }
-            Act::Defer(..) | Act::HandOver(_) if count(|act| act == Act::Tell) > 0 => {
+            act if act.hands_over() && count(|act| act == Act::Tell) > 0 => {
                 Err("the signal is used that announces a flush")
             }
             act if act.begins() && begun(acts) != Some(0) => {
                 Err("each flush that is begun is waited for")
             }
-            Act::Finish if begun(&acts[..=at]).is_none() => Err("no flush was begun"),
+            act if act.ends() && begun(&acts[..=at]).is_none() => Err("no flush was begun"),
+            Act::FreeKernelTable
+                if count(|act| act.needs_kernel() && act != Act::WriteKernel) > 1 =>
+            {
+                Err("the kernel's table goes once, and nothing else below it")
+            }
+            // Each space would be taken off a list of those whose top table has the entry.
+            Act::FreeKernelTable if count(|act| matches!(act, Act::End(_))) > 0 => {
+                Err("a top table goes, which has an entry of the kernel's")
+            }
             Act::Defer(one, other) | Act::Batch(one, other) if one == other => {
                 Err("a batch is of several spaces")
             }
@@ -212,7 +221,7 @@ impl SpaceProgram {
 /// How many flushes a CPU has begun with these acts and not waited for; `None` if it waits for one that it has not begun.
 fn begun(acts: &[Act]) -> Option<usize> {
     acts.iter().try_fold(0_usize, |begun, act| {
-        (begun + usize::from(act.begins())).checked_sub(usize::from(*act == Act::Finish))
+        (begun + usize::from(act.begins())).checked_sub(usize::from(act.ends()))
     })
 }
 

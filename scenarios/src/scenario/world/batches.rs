@@ -14,6 +14,13 @@ use super::{Strategy, World, begun::Begun, claims::Removals, freed::Freed};
 pub(super) enum Pending<M: Mmu + 'static, T: Strategy<Platform<M>>> {
     Batch(Box<Unflushed<Platform<M>>>),
     Flush(Box<Begun<M, T>>),
+    Gather(Box<Carried<Platform<M>>>),
+}
+
+/// A gather of one page that is not flushed yet, its space, and what was removed for it.
+pub(super) struct Carried<P: lookaside::Platform<Word = Word> + 'static> {
+    pub(super) number: usize,
+    pub(super) taken: (Gather<'static, P, Freed>, Removals),
 }
 
 /// A batch, and what was removed for it.
@@ -105,6 +112,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
                 }
             }
             Some(Pending::Flush(begun)) => self.wait_for(*begun),
+            Some(Pending::Gather(carried)) => {
+                let Carried { number, taken } = *carried;
+                self.flush_page(this_cpu, number, taken);
+                self.leave_space(number);
+            }
             None => {}
         }
     }

@@ -1,20 +1,9 @@
 //! Flushes that are begun with interrupts off, and waited for with interrupts on, perhaps on another CPU.
 
-use lookaside::{
-    Gather, KernelGather,
-    arch::Mmu,
-    flush::PendingFlush,
-    platform::{CpuId, Ordering, Word as _},
-};
+use lookaside::{CurrentCpu, KernelGather, arch::Mmu, flush::PendingFlush, platform::CpuId};
 use lookaside_machine::adversary::{Platform, irq_off, irq_on, oracle};
 
-use super::{
-    LONGEST, Strategy, World,
-    cell::{KERNEL, page_at},
-    claims::Removals,
-    freed::Freed,
-};
-use crate::scenario::act::Act;
+use super::{LONGEST, Strategy, World, claims::Removals, freed::Freed};
 
 /// A flush that was begun, and what was removed for it.
 pub(super) enum Begun<M: Mmu + 'static, T: Strategy<Platform<M>>> {
@@ -23,16 +12,15 @@ pub(super) enum Begun<M: Mmu + 'static, T: Strategy<Platform<M>>> {
         number: usize,
         removals: Removals,
     },
-    Kernel(PendingFlush<'static, 'static, Platform<M>, T>),
+    Kernel {
+        flush: PendingFlush<'static, 'static, Platform<M>, T>,
+        pages: &'static [usize],
+    },
 }
 
 impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     pub(super) fn begin_unmap(&'static self, number: usize) -> Begun<M, T> {
-        let mut removals = Removals::default();
-        let mut gather = Gather::holding(self.space(number), Freed::default());
-        if let Some(page) = self.take(&mut gather, number, 0, &mut removals) {
-            gather.hold_page(page);
-        }
+        let (gather, removals) = self.take_page(number, 0);
         Begun::Space { flush: self.tlb.begin_flush(&(), gather), number, removals }
     }
 
@@ -41,12 +29,10 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         Begun::Space { flush: self.tlb.begin_flush(&(), gather), number, removals }
     }
 
-    pub(super) fn begin_unmap_kernel(&'static self) -> Begun<M, T> {
-        // Relaxed: the flush makes it visible.
-        self.kernel.expect("a kernel").store(0, Ordering::Relaxed);
+    pub(super) fn begin_unmap_kernel(&'static self, pages: &'static [usize]) -> Begun<M, T> {
         let mut gather = KernelGather::new(&self.tlb);
-        gather.revoke(page_at(KERNEL));
-        Begun::Kernel(self.tlb.begin_flush_kernel(&(), gather))
+        self.take_kernel(&mut gather, pages);
+        Begun::Kernel { flush: self.tlb.begin_flush_kernel(&(), gather), pages }
     }
 
     /// Keeps a flush for the act that waits for it.
@@ -64,16 +50,33 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         unsafe { self.begun[ordinal].get().write(begun) };
     }
 
-    /// Waits for the flush that the act of this number is to wait for.
-    pub(super) fn finish(&'static self, ordinal: usize) {
+    /// The flush that the act of this number is to end: the first that this CPU has begun, and not ended.
+    pub(super) fn first_begun(&'static self, ordinal: usize) -> Option<Begun<M, T>> {
         let (cpu, index) = (CpuId((ordinal / LONGEST) as u32), ordinal % LONGEST);
         let acts = &self.cpus[cpu.index()];
-        let earlier = acts[..index].iter().filter(|act| **act == Act::Finish).count();
+        let earlier = acts[..index].iter().filter(|act| act.ends()).count();
         let begins = acts.iter().enumerate().filter(|(_, act)| act.begins());
-        let Some((begin, _)) = begins.into_iter().nth(earlier) else { return };
+        let (begin, _) = begins.into_iter().nth(earlier)?;
         // SAFETY: as in `put`.
-        if let Some(begun) = unsafe { (*self.begun[ordinal - index + begin].get()).take() } {
-            self.wait_for(begun);
+        unsafe { (*self.begun[ordinal - index + begin].get()).take() }
+    }
+
+    /// Drops a flush: its frames are lost, and nothing is claimed.
+    pub(super) fn drop_begun(
+        &'static self,
+        this_cpu: &CurrentCpu<'_, Platform<M>, T>,
+        begun: Begun<M, T>,
+    ) {
+        match begun {
+            Begun::Space { flush, number, .. } => {
+                drop(flush);
+                self.leave_space(number);
+            }
+            Begun::Kernel { flush, .. } => {
+                drop(flush);
+                // Nothing to be flushed completes nothing.
+                let _ = this_cpu.flush_kernel(KernelGather::new(&self.tlb));
+            }
         }
     }
 
@@ -89,11 +92,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
                 self.claim(number, removals, &flushed);
                 self.leave_space(number);
             }
-            Begun::Kernel(flush) => {
+            Begun::Kernel { flush, pages } => {
                 irq_on();
                 let _ = flush.wait();
                 irq_off();
-                oracle::kernel_revoked(KERNEL);
+                self.claim_kernel(pages);
             }
         }
     }

@@ -22,8 +22,12 @@ pub(super) const FILLED: u64 = 0x4000;
 pub(super) const VAS: [u64; SLOTS] = [PAGES[0], PAGES[1], ELSEWHERE, FILLED];
 /// How many there are.
 pub(super) const SLOTS: usize = 4;
-/// A page of the kernel's, below a table that all roots share.
-pub(super) const KERNEL: u64 = 0x1_0000;
+/// The kernel's pages, below a table that all roots share.
+pub(super) const KERNEL: [u64; 2] = [0x1_0000, 0x1_1000];
+/// What they map. The first has contents.
+pub(super) const KERNEL_FRAMES: [Frame; 2] = [Frame(13), Frame(0x600)];
+/// How many pages that table can map.
+const KERNEL_PAGES: u64 = 16;
 
 /// A page that each CPU maps to a frame of its own, where CPUs have top tables of their own.
 pub(super) const OWN: u64 = 0x3_0000;
@@ -48,6 +52,11 @@ pub(super) fn large() -> VaRange {
 /// The range of one page.
 pub(super) fn page_at(va: u64) -> VaRange {
     VaRange::new(va, 4096, 12).expect("one page")
+}
+
+/// The range of the kernel's table.
+pub(super) fn whole_kernel() -> VaRange {
+    VaRange::new(KERNEL[0], KERNEL_PAGES * 4096, 12).expect("whole pages")
 }
 
 /// The range of all slots, which one table maps.
@@ -86,7 +95,7 @@ impl<P: lookaside::Platform<Word = Word, Tables = Root, ResidentWords = Box<[Wor
     pub(super) fn new<T: Tags<P>>(
         tlb: &Tlb<'static, P, T>,
         number: usize,
-        kernel: Option<u64>,
+        kernel: Option<Kernel>,
         has_large: bool,
         tops: usize,
     ) -> Self {
@@ -97,7 +106,9 @@ impl<P: lookaside::Platform<Word = Word, Tables = Root, ResidentWords = Box<[Wor
             let top = tables::top(root, cpu);
             // Relaxed: the world is being built.
             tables::word(top, 0).store(tables::table(last_table), Ordering::Relaxed);
-            share_kernel(top, kernel);
+            if let Some(kernel) = kernel {
+                kernel.share(top);
+            }
             if tops > 1 {
                 tables::map(top, OWN, own_frame(cpu), Access::WRITE);
             }
@@ -166,18 +177,36 @@ impl<P: lookaside::Platform<Word = Word, Tables = Root, ResidentWords = Box<[Wor
     }
 }
 
-/// The kernel's page: the top-level entry that every root has.
-pub(super) fn kernel() -> (u64, &'static Word) {
-    let top = tables::allocate();
-    tables::map(top, KERNEL, Frame(0x600), Access::GLOBAL);
-    (tables::entry(top, KERNEL, 1).peek(), tables::pte(top, KERNEL))
+/// The kernel's part of every space.
+#[derive(Clone, Copy)]
+pub(super) struct Kernel {
+    /// The table that all roots share, and the entry of the top tables that names it.
+    pub(super) table: Frame,
+    descriptor: u64,
+    /// The entries of its pages.
+    pub(super) entries: [Pte; 2],
 }
 
-/// Has a root map the kernel.
-pub(super) fn share_kernel(root: Frame, kernel: Option<u64>) {
-    if let Some(descriptor) = kernel {
-        let index = (KERNEL >> 16) as usize;
+impl Kernel {
+    pub(super) fn new() -> Self {
+        let (top, table) = (tables::allocate(), tables::allocate());
+        let descriptor = tables::table(table);
         // Relaxed: the world is being built.
-        tables::word(root, index).store(descriptor, Ordering::Relaxed);
+        Self::entry_of(top).store(descriptor, Ordering::Relaxed);
+        for (va, frame) in KERNEL.into_iter().zip(KERNEL_FRAMES) {
+            tables::map(top, va, frame, Access::GLOBAL);
+        }
+        Self { table, descriptor, entries: KERNEL.map(|va| tables::pte(top, va)) }
+    }
+
+    /// Has a root map the kernel.
+    pub(super) fn share(&self, root: Frame) {
+        // Relaxed: the world is being built.
+        Self::entry_of(root).store(self.descriptor, Ordering::Relaxed);
+    }
+
+    /// The entry of a top table that names the kernel's table.
+    pub(super) fn entry_of(root: Frame) -> Pte {
+        tables::word(root, (KERNEL[0] >> 16) as usize)
     }
 }

@@ -7,15 +7,20 @@ use lookaside::{
     platform::{CpuId, Ordering, Word as _},
 };
 use lookaside_machine::adversary::{
-    Access, Platform, access, access_store, irq_off, irq_on, oracle, relax, saw, tables,
+    Access, Frame, Platform, access, access_store, irq_off, irq_on, oracle, relax, saw, tables,
 };
 
 use super::{
     Strategy, World,
-    cell::{FILLED, KERNEL, PAGES, SLOTS, VAS, all_pages, large, page_at},
+    cell::{
+        FILLED, KERNEL, KERNEL_FRAMES, Kernel, PAGES, SLOTS, SpaceCell, VAS, all_pages, large,
+        page_at, whole_kernel,
+    },
     claims::{Pte, Removals, Writers},
     freed::{Freed, Table},
 };
+
+use crate::scenario::act::Act;
 
 type At<'h, M, T> = &'h CurrentCpu<'h, Platform<M>, T>;
 
@@ -23,33 +28,51 @@ type At<'h, M, T> = &'h CurrentCpu<'h, Platform<M>, T>;
 const MOVED: usize = 2;
 const FILLED_SLOT: usize = 3;
 
+/// Fails unless a frame is read as it is, after a flush that is complete.
+fn check_contents(frame: Frame) {
+    let contents = tables::contents(frame);
+    // Relaxed: the flush is complete, and so is every access through the entries that it removed.
+    let written = contents.load(Ordering::Relaxed);
+    oracle::check(written == contents.peek(), "what is written out is not what was stored");
+}
+
 impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
-    pub(super) fn unmap(&self, this_cpu: At<'_, M, T>, number: usize, slot: usize) {
+    /// Empties an entry, and gathers what that revokes.
+    pub(super) fn take_page(
+        &self,
+        number: usize,
+        slot: usize,
+    ) -> (Gather<'_, Platform<M>, Freed>, Removals) {
         let mut removals = Removals::default();
         let mut gather = Gather::holding(self.space(number), Freed::default());
         if let Some(page) = self.take(&mut gather, number, slot, &mut removals) {
             gather.hold_page(page);
         }
+        (gather, removals)
+    }
+
+    pub(super) fn unmap(&self, this_cpu: At<'_, M, T>, number: usize, slot: usize) {
+        self.flush_page(this_cpu, number, self.take_page(number, slot));
+    }
+
+    /// Flushes what [`Self::take_page`] has gathered, and frees the page.
+    pub(super) fn flush_page(
+        &self,
+        this_cpu: At<'_, M, T>,
+        number: usize,
+        (gather, removals): (Gather<'_, Platform<M>, Freed>, Removals),
+    ) {
         let flushed = this_cpu.flush(gather);
         flushed.frames.pages().for_each(oracle::frame_freed);
         self.claim(number, removals, &flushed);
     }
 
     pub(super) fn swap_out(&self, this_cpu: At<'_, M, T>, number: usize) {
-        let mut removals = Removals::default();
-        let mut gather = Gather::holding(self.space(number), Freed::default());
-        if let Some(page) = self.take(&mut gather, number, 0, &mut removals) {
-            gather.hold_page(page);
-        }
+        let (gather, removals) = self.take_page(number, 0);
         let flushed = this_cpu.flush(gather);
         for frame in flushed.frames.pages() {
             if self.spaces[number].frames.contains(&frame) {
-                let contents = tables::contents(frame);
-                // Relaxed: the flush is complete, and so is every access of user code through the entries
-                // that it removed.
-                let written = contents.load(Ordering::Relaxed);
-                let message = "what is written out is not what was stored";
-                oracle::check(written == contents.peek(), message);
+                check_contents(frame);
             }
             oracle::frame_freed(frame);
         }
@@ -340,19 +363,63 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.unlock();
     }
 
+    /// Unmaps pages of the kernel's, and flushes them on all CPUs.
     pub(super) fn flush_kernel(
         &self,
         this_cpu: At<'_, M, T>,
         mut gather: KernelGather,
+        pages: &[usize],
         claim: bool,
     ) {
-        let entry = self.kernel.expect("a kernel");
-        entry.store(0, Ordering::Relaxed); // Relaxed: the flush makes it visible.
-        gather.revoke(page_at(KERNEL));
+        self.take_kernel(&mut gather, pages);
         let _ = this_cpu.flush_kernel(gather);
         if claim {
-            oracle::kernel_revoked(KERNEL);
+            self.claim_kernel(pages);
         }
+    }
+
+    /// Empties entries of the kernel's, and gathers what that revokes.
+    pub(super) fn take_kernel(&self, gather: &mut KernelGather, pages: &[usize]) {
+        for &page in pages {
+            // Relaxed: the flush makes it visible.
+            self.kernel().entries[page].store(0, Ordering::Relaxed);
+        }
+        match *pages {
+            [0] => gather.revoke(page_at(KERNEL[0])),
+            // A range of pages of any size does not fit a slot of the library's ring.
+            [page] => gather.revoke_mixed(page_at(KERNEL[page])),
+            _ => gather.revoke_mixed(whole_kernel()),
+        }
+    }
+
+    /// Claims that a flush of pages of the kernel's is complete, and frees them.
+    pub(super) fn claim_kernel(&self, pages: &[usize]) {
+        for &page in pages {
+            oracle::kernel_revoked(KERNEL[page]);
+            let frame = KERNEL_FRAMES[page];
+            if page == 0 && self.cpus.iter().flatten().any(|act| *act == Act::WriteKernel) {
+                check_contents(frame);
+            }
+            oracle::frame_freed(frame);
+        }
+    }
+
+    /// Frees the table of the kernel's pages, which every top table names.
+    pub(super) fn free_kernel_table(&self, this_cpu: At<'_, M, T>) {
+        let mut gather = KernelGather::new(&self.tlb);
+        let tops = self.spaces.iter().flat_map(SpaceCell::tops);
+        for root in [self.reserved, self.firmware].into_iter().chain(tops) {
+            // Relaxed: the flush makes it visible.
+            Kernel::entry_of(root).store(0, Ordering::Relaxed);
+        }
+        gather.unlink_table(whole_kernel());
+        let _ = this_cpu.flush_kernel(gather);
+        self.claim_kernel(&[0, 1]);
+        oracle::table_freed(self.kernel().table);
+    }
+
+    fn kernel(&self) -> &Kernel {
+        self.kernel.as_ref().expect("a kernel")
     }
 
     /// A lock that is taken with interrupts off and held over flushes.

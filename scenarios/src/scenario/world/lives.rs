@@ -2,15 +2,15 @@
 
 use lookaside::{
     CurrentCpu,
-    arch::Mmu,
+    arch::{Mmu, Root},
     platform::{CpuId, Ordering, Word as _},
     tags::Released,
 };
-use lookaside_machine::adversary::{Arch, Platform, Word, oracle, relax, reset};
+use lookaside_machine::adversary::{Arch, Platform, Word, oracle, power_off, relax, tables};
 
 use super::{
     BURIED, RESTS, SIGNALLED, Strategy, World,
-    cell::{SLOTS, SpaceCell},
+    cell::{PAGES, SLOTS, SpaceCell},
     claims::Writers,
     expect_accepted,
 };
@@ -106,6 +106,26 @@ fn needs_count(number: usize, cpus: &[Vec<Act>]) -> bool {
     })
 }
 
+/// Frees what a space that was released still maps, and its tables.
+fn free<P>(cell: &SpaceCell<P>)
+where
+    P: lookaside::Platform<Word = Word, Tables = Root, ResidentWords = Box<[Word]>>,
+{
+    // Relaxed: no other CPU uses the space any more, and this one has seen what they did.
+    let held = |entry: &Word| entry.load(Ordering::Relaxed);
+    if held(tables::entry(cell.root, PAGES[0], 1)) != 0 {
+        let mapped = cell.entries.into_iter().filter_map(|entry| tables::frame(held(entry)));
+        mapped.for_each(oracle::frame_freed);
+        oracle::table_freed(cell.last_table);
+    }
+    if let Some((entry, frame)) = cell.large
+        && held(entry) != 0
+    {
+        oracle::frame_freed(frame);
+    }
+    cell.tops().for_each(oracle::table_freed);
+}
+
 impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     /// Counts this CPU among the users of the act's spaces. Returns whether they still exist.
     pub(super) fn enter_spaces(&self, act: Act) -> bool {
@@ -180,7 +200,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             oracle::identity_ended("cookie", cookie);
         }
         if end {
-            cell.tops().for_each(oracle::table_freed);
+            free(cell);
         } else {
             self.reopen(number);
         }
@@ -215,16 +235,13 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         oracle::goes_down();
         let cpu = this_cpu.id().index();
         this_cpu.offline();
-        reset();
         self.runs[cpu].set(0);
     }
 
     /// The hardware halts without a call to the library.
     pub(super) fn halt(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>) {
         oracle::goes_down();
-        this_cpu.mmu().park(this_cpu.errata());
-        reset();
-        oracle::stops();
+        power_off();
         self.runs[this_cpu.id().index()].set(0);
         self.signalled.store(SIGNALLED, Ordering::Release); // Release: as for `Act::Tell`.
     }
@@ -249,7 +266,15 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
 
     pub(super) fn pin(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>, number: usize) {
         match T::pin(this_cpu, self.space(number)) {
-            Ok(tag) => self.pinned(this_cpu.id(), number).set(u64::from(tag.0)),
+            Ok(tag) => {
+                self.pinned(this_cpu.id(), number).set(u64::from(tag.0));
+                if let Some(device) = self.device {
+                    // The barrier of a driver before it writes to a register of its device: what this CPU has stored is
+                    // visible before the device walks.
+                    Word::fence(Ordering::SeqCst);
+                    oracle::device_starts(device, self.spaces[number].root, tag.0);
+                }
+            }
             Err(error) => {
                 if self.can_pin {
                     oracle::fail(error.to_string());
@@ -261,6 +286,9 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     pub(super) fn unpin(&self, this_cpu: &CurrentCpu<'_, Platform<M>, T>, number: usize) {
         let tag = self.pinned(this_cpu.id(), number).get();
         if tag != 0 {
+            if let Some(device) = self.device {
+                oracle::device_stops(device, self.spaces[number].root, tag as u16);
+            }
             let kept = u64::from(self.space(number).cookie().tag().0) == tag;
             oracle::check(kept, "the tag has changed that a device uses");
             expect_accepted(T::unpin(this_cpu, self.space(number)));

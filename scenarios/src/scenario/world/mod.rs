@@ -13,20 +13,20 @@ use core::cell::UnsafeCell;
 use std::collections::BTreeSet;
 
 use lookaside::{
-    AddressSpace, Cpu, CurrentCpu, Error, KernelGather, Platform as _, Tlb,
+    AddressSpace, Cpu, CurrentCpu, Error, KernelGather, Tlb,
     arch::{Mmu, Root, Tag},
     platform::{CpuId, Ordering, Word as _},
     tags::{RootState, Tags},
 };
 use lookaside_machine::adversary::{
     Access, Arch, Frame, Platform, Updates, Word, access, access_store, as_cpu, irq_off, irq_on,
-    leak, oracle, relax, saw, tables,
+    leak, oracle, power_off, power_on, relax, reset, saw, tables,
 };
 
 use self::{
-    batches::Pending,
+    batches::{Carried, Pending},
     begun::Begun,
-    cell::{OWN, PAGES, SpaceCell, own_frame, share_kernel},
+    cell::{Kernel, OWN, PAGES, SpaceCell, own_frame},
 };
 use super::{act::Act, hardware::Described};
 
@@ -37,6 +37,11 @@ const FIRMWARES: Frame = Frame(0x500);
 pub(super) const LONGEST: usize = 16;
 /// In [`World::runs`]: the CPU runs no user code in the space.
 const RESTS: u64 = 1 << 32;
+
+/// Pages of the kernel's.
+const ONE: &[usize] = &[0];
+const OTHER: &[usize] = &[1];
+const BOTH: &[usize] = &[0, 1];
 
 /// A CPU has signalled the others.
 const SIGNALLED: u64 = 1;
@@ -89,8 +94,10 @@ pub(super) struct World<M: Mmu + 'static, T: Strategy<Platform<M>>> {
     tlb: Tlb<'static, Platform<M>, T>,
     spaces: Vec<SpaceCell<Platform<M>>>,
     firmware: Frame,
-    /// The entry of the kernel's page, if there is one.
-    kernel: Option<&'static Word>,
+    reserved: Frame,
+    kernel: Option<Kernel>,
+    /// The device that translates through the tables of pinned spaces, as a CPU of the machine.
+    device: Option<CpuId>,
     /// The space that each CPU runs, plus one, and whether it runs user code there. Private to the CPU.
     runs: Vec<Word>,
     /// The tag of each space that a device uses on behalf of each CPU. Private to the CPU.
@@ -124,17 +131,16 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         let tags = T::make(&platform, config).expect("tags");
         let storage = Vec::leak(cpus.iter().map(|_| Cpu::new()).collect());
         let tlb = Tlb::new(platform, tags, storage).expect("storage that is large enough");
-        let kernel = acts().any(|act| act.needs_kernel()).then(cell::kernel);
-        let shared = kernel.map(|(descriptor, _)| descriptor);
+        let kernel = acts().any(|act| act.needs_kernel()).then(Kernel::new);
         let firmware = tables::allocate();
         tables::map(firmware, PAGES[0], FIRMWARES, Access::WRITE);
-        for root in [reserved, firmware] {
-            share_kernel(root, shared);
+        if let Some(kernel) = kernel {
+            [reserved, firmware].into_iter().for_each(|root| kernel.share(root));
         }
         let larges = |number| acts().any(|&act| act == Act::UnmapLarge(number));
         let tops = if hardware.more.roots { cpus.len() } else { 1 };
         let mut spaces: Vec<_> = (0..count)
-            .map(|number| SpaceCell::new(&tlb, number, shared, larges(number), tops))
+            .map(|number| SpaceCell::new(&tlb, number, kernel, larges(number), tops))
             .collect();
         let machine = hardware.config(cpus.len());
         for (number, cell) in spaces.iter_mut().enumerate() {
@@ -155,7 +161,9 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             can_pin: T::can_pin(config, pinned.len()),
             tlb,
             firmware,
-            kernel: kernel.map(|(_, entry)| entry),
+            reserved,
+            kernel,
+            device: has_device(machine.arch, &cpus).then_some(CpuId(cpus.len() as u32)),
             runs: words(cpus.len()),
             pinned: words(spaces.len() * cpus.len()),
             spaces,
@@ -166,6 +174,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             begun: (0..cpus.len() * LONGEST).map(|_| UnsafeCell::new(None)).collect(),
             cpus,
         };
+        world.device.into_iter().for_each(oracle::device);
         for (cpu, script) in world.cpus.iter().enumerate() {
             if script.first() != Some(&Act::Up) {
                 as_cpu(CpuId(cpu as u32), || world.come_up());
@@ -192,17 +201,16 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         if act.is_open() {
             return self.act_openly(cpu, act);
         }
+        irq_off();
         if act == Act::Up {
             oracle::goes_down();
         }
-        irq_off();
         if let Act::Up | Act::Rise = act {
             // The CPU is not online yet.
             if act == Act::Rise {
                 self.wait_until_buried();
             }
             self.come_up();
-            oracle::comes_up();
         } else if self.enter_spaces(act) {
             self.act_closed(self.this_cpu(), act, cpu.index() * LONGEST + index);
             self.leave_spaces(act);
@@ -223,6 +231,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         act: Act,
         ordinal: usize,
     ) {
+        let gather = || KernelGather::new(&self.tlb);
         match act {
             Act::Run(number) => {
                 let (space, runs) = (self.space(number), &self.runs[this_cpu.id().index()]);
@@ -251,10 +260,13 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             }),
             Act::Restart => {
                 self.go_down(this_cpu);
+                power_off();
                 self.come_up();
-                oracle::comes_up();
             }
-            Act::Down => self.go_down(this_cpu),
+            Act::Down => {
+                self.go_down(this_cpu);
+                reset();
+            }
             Act::Up | Act::Rise => unreachable!("the CPU is not online yet"),
             Act::Halt => self.halt(&this_cpu),
             Act::Bury => self.bury(&this_cpu),
@@ -265,6 +277,12 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             // Release: a CPU in `Await` sees everything before this.
             Act::Tell => self.signalled.store(SIGNALLED, Ordering::Release),
             Act::Unmap(number) => self.unmap(&this_cpu, number, 0),
+            Act::UnmapOpenly(number) => {
+                irq_on();
+                let taken = self.take_page(number, 0);
+                irq_off();
+                self.flush_page(&this_cpu, number, taken);
+            }
             Act::UnmapOther(number) => self.unmap(&this_cpu, number, 1),
             Act::SwapOut(number) => self.swap_out(&this_cpu, number),
             Act::UnmapEarly(number) => self.unmap_early(&this_cpu, number),
@@ -297,26 +315,44 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
                 self.rest(&this_cpu);
                 self.tell_of(Some(Pending::Flush(Box::new(begun))));
             }
+            Act::Carry(number) => {
+                let taken = self.take_page(number, 0);
+                self.rest(&this_cpu);
+                self.tell_of(Some(Pending::Gather(Box::new(Carried { number, taken }))));
+            }
             Act::Complete => self.take_over(&this_cpu),
             Act::BeginUnmap(number) => self.keep(ordinal, self.begin_unmap(number)),
             Act::BeginFreeTable(number) => {
                 self.keep(ordinal, self.begin_free_table(number));
             }
-            Act::BeginUnmapKernel => self.keep(ordinal, self.begin_unmap_kernel()),
-            Act::Finish => self.finish(ordinal),
-            Act::UnmapKernel => self.flush_kernel(&this_cpu, KernelGather::new(&self.tlb), true),
+            Act::BeginUnmapKernel => self.keep(ordinal, self.begin_unmap_kernel(ONE)),
+            Act::BeginUnmapKernelMany => self.keep(ordinal, self.begin_unmap_kernel(BOTH)),
+            Act::Finish => self.first_begun(ordinal).into_iter().for_each(|b| self.wait_for(b)),
+            Act::DropBegun => {
+                self.first_begun(ordinal).into_iter().for_each(|b| self.drop_begun(&this_cpu, b))
+            }
+            Act::UnmapKernel => self.flush_kernel(&this_cpu, gather(), ONE, true),
             Act::UnmapKernelOpenly => {
                 irq_on();
-                let gather = KernelGather::new(&self.tlb);
+                let gather = gather();
                 irq_off();
-                self.flush_kernel(&this_cpu, gather, true);
+                self.flush_kernel(&this_cpu, gather, ONE, true);
             }
-            Act::FlushKernel => self.flush_kernel(&this_cpu, KernelGather::new(&self.tlb), false),
-            Act::ClaimKernel => oracle::kernel_revoked(cell::KERNEL),
+            Act::UnmapKernelOther => self.flush_kernel(&this_cpu, gather(), OTHER, true),
+            Act::UnmapKernelMany => self.flush_kernel(&this_cpu, gather(), BOTH, true),
+            Act::FreeKernelTable => self.free_kernel_table(&this_cpu),
+            Act::FlushKernel => self.flush_kernel(&this_cpu, gather(), ONE, false),
+            Act::ClaimKernel => self.claim_kernel(ONE),
             Act::Fill(number) => self.fill(&this_cpu, number, 3, ordinal),
             Act::Unfill(number) => self.unmap(&this_cpu, number, 3),
             Act::Remap(number) => self.fill(&this_cpu, number, 0, ordinal),
-            Act::Await | Act::Read | Act::Write | Act::Retry(_) | Act::Touch(_) | Act::Look(_) => {}
+            Act::Await
+            | Act::Read
+            | Act::Write
+            | Act::WriteKernel
+            | Act::Retry(_)
+            | Act::Touch(_)
+            | Act::Look(_) => {}
         }
     }
 
@@ -328,6 +364,9 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
                 while self.signalled.load(Ordering::Acquire) == 0 {
                     relax();
                 }
+            }
+            Act::WriteKernel => {
+                let _ = access_store(cell::KERNEL[0], 1);
             }
             // A lazy CPU runs no user code.
             _ if self.rests(cpu) => {}
@@ -346,9 +385,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
+    /// The CPU that runs, which is down, comes on with the root of the firmware.
     fn come_up(&self) {
-        (self.hardware.set_up)(self.tlb.platform().mmu());
+        power_on(self.firmware);
         expect_accepted(self.tlb.online(&(), &(self.hardware.features)()));
+        oracle::comes_up();
     }
 
     /// The handler of the interrupt that an initiator sends.
@@ -412,6 +453,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             );
         }
     }
+}
+
+/// Whether a device translates through the tables of spaces that are pinned: where broadcasts reach it.
+pub(super) fn has_device(arch: Arch, cpus: &[Vec<Act>]) -> bool {
+    arch == Arch::Arm && cpus.iter().flatten().any(|act| matches!(act, Act::Pin(_)))
 }
 
 /// Fails if the library refuses: no script provokes a refusal.
