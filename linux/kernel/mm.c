@@ -4,6 +4,8 @@
  * (lookaside_platform_*), boot, CPUs up and down, and /proc/lookaside.
  */
 #include <linux/cpuhotplug.h>
+#include <linux/efi.h>
+#include <linux/export.h>
 #include <linux/init.h>
 #include <linux/io.h>
 #include <linux/irq_work.h>
@@ -281,6 +283,15 @@ bool lookaside_kernel_flush(unsigned long start, unsigned long bytes, enum looka
 	return done;
 }
 
+/* Linux's flushes are in line on some architectures, and modules call what they call. */
+EXPORT_SYMBOL(lookaside_drop);
+EXPORT_SYMBOL(lookaside_flush_page);
+EXPORT_SYMBOL(lookaside_kernel_flush);
+EXPORT_SYMBOL(lookaside_mm_flush);
+EXPORT_SYMBOL(lookaside_mm_flush_all);
+EXPORT_SYMBOL(lookaside_mm_flush_page);
+EXPORT_SYMBOL(lookaside_refused);
+
 /* -- What the library asks for ------------------------------------------------------------------------------------- */
 
 uint32_t lookaside_platform_cpu(void)
@@ -394,12 +405,24 @@ static void __init boot_on_first_cpu(void *unused)
 		lookaside_refused("boot", error);
 }
 
-/* After the last CPU of the boot is up and capabilities are final; before the first mm. Linux has no state for us among those
+/* EFI's mm is made before the library runs. No CPU has loaded it: the first runtime call comes later. */
+static int __init make_space_of_efi(void)
+{
+#ifdef CONFIG_EFI
+	if (efi_enabled(EFI_RUNTIME_SERVICES) && efi_mm.pgd)
+		return lookaside_mm_init(&efi_mm);
+#endif
+	return 0;
+}
+
+/* After the last CPU of the boot is up and capabilities are final; before the first mm of a process. Linux has no state for us among those
  * of CPUs that are starting, and needs this one on none of our architectures. */
 static int __init boot(void)
 {
 	int error = smp_call_function_single(0, boot_on_first_cpu, NULL, 1);
 
+	if (!error)
+		error = make_space_of_efi();
 	if (!error)
 		error = cpuhp_setup_state(CPUHP_AP_PERF_XTENSA_STARTING, "lookaside", online, offline);
 	if (error)
