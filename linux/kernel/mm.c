@@ -32,7 +32,7 @@ static DEFINE_PER_CPU(bool, is_lazy);
 static u32 tags __initdata;
 
 /* The flushes that are left out, to see that the tests find it; of tasks alone whose name begins with "hunter". */
-enum drop { DROP_RANGES = 1, DROP_WHOLE = 2, DROP_BATCHES = 4 };
+enum drop { DROP_RANGES = 1, DROP_WHOLE = 2, DROP_BATCHES = 4, DROP_KERNEL = 8 };
 unsigned int lookaside_drop __ro_after_init;
 
 _Noreturn void lookaside_refused(const char *what, int error)
@@ -272,6 +272,8 @@ bool lookaside_kernel_flush(unsigned long start, unsigned long bytes, enum looka
 	bool done = false;
 	int result = 0;
 
+	if (is_dropped(DROP_KERNEL))
+		return true;
 	local_irq_save(flags);
 	if (ready && __this_cpu_read(takes_part)) {
 		result = lookaside_flush_kernel(start, bytes, PAGE_SHIFT, kind, later);
@@ -363,6 +365,8 @@ static int __init set_drop(char *text)
 		lookaside_drop |= DROP_WHOLE;
 	if (strstr(text, "batches"))
 		lookaside_drop |= DROP_BATCHES;
+	if (strstr(text, "kernel"))
+		lookaside_drop |= DROP_KERNEL;
 	return lookaside_drop ? 0 : -EINVAL;
 }
 early_param("lookaside_drop", set_drop);

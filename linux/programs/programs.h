@@ -58,6 +58,13 @@ extern const struct work large_works[];
 /* Programs of others, in /runs: all of the list, or the run that is named, with commas for its spaces. */
 void runs(char *only, bool hunted);
 
+/* Parts of Linux that most kernels are built without. What is between the two of EFI runs beside its calls. */
+void modules(unsigned less);
+void pins(unsigned less);
+void compat(unsigned less, const char *only);
+void efi_begin(void);
+void efi_end(void);
+
 void pin(unsigned cpu);
 unsigned cpus(void);
 void relax(void); /* in a loop that waits for another thread: which needs this CPU, if there is one alone */

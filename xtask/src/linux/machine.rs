@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use super::{Architecture, Kind, Options, build};
+use super::{Architecture, Dropped, Kind, Options, build, parts};
 use crate::{
     failure::{Context, Failure, Result},
     process,
@@ -96,7 +96,10 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
         Architecture::Riscv64 => ("virt", "rv64"),
         Architecture::X86_64 => ("pc", "max"),
     };
+    let firmware = parts::firmware(&options.config);
+    let machine = firmware.map_or(machine, |(machine, _)| machine);
     command
+        .args(firmware.into_iter().flat_map(|(_, image)| ["-bios", image]))
         .args(["-machine", machine, "-cpu", model, "-m", memory, "-smp", &cpus.to_string()])
         .args(["-accel", if icount.is_some() { "tcg,thread=single" } else { "tcg,thread=multi" }])
         .args(icount.into_iter().flatten())
@@ -160,6 +163,9 @@ fn words(options: &Options, kind: Kind, only: Option<&str>) -> String {
         _ => " -- works",
     };
     words += &format!(" less={}", options.less);
+    let hunts_again = options.drop.is_none_or(Dropped::is_hunted_again);
+    let tested = options.config.iter().filter(|part| hunts_again || part.hunts_again().is_none());
+    words += &parts::names(&tested.copied().collect::<Vec<_>>(), " ");
     if options.runs_others() {
         // The kernel parts its command line at spaces.
         if let Some(only) = only {
