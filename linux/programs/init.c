@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * The first process. The kernel's command line says what it does: `tests`, `works`, `runs` of others' programs, or works with
- * `irqs-off`; with `only=` those that are named, with `alone` no works beside a thread. With `modules`, `sva`, `compat`, `va52` and
- * `efi` the tests have those of such a part. As a program of 32 bits it is not the first, and does what `hunters` says.
+ * `irqs-off`; with `only=` those that are named, with `alone` no works beside a thread. With `modules`, `sva`, `compat`, `va52`,
+ * `suspend`, `kexec` and `efi` the tests have those of such a part. As a program of 32 bits it is not the first, and does what `hunters` says.
  */
 #include "programs.h"
 
 #include <inttypes.h>
+
+size_t page_size;
 
 void must(bool is_true, const char *what)
 {
@@ -74,16 +76,15 @@ static void mounts(void)
 
 static void swap_on(void)
 {
-	struct {
-		char boot[1024];
-		uint32_t version, last_page, bad_pages;
-		char unused[PAGE - 1024 - 12 - 10];
-		char magic[10];
-	} __attribute__((packed)) header = { .version = 1, .last_page = (64 << 20) / PAGE - 1, .magic = "SWAPSPACE2" };
+	uint32_t version_and_last_page[2] = { 1, (64 << 20) / PAGE - 1 };
+	char *header = pages(NULL, PAGE);
+
+	memcpy(header + 1024, version_and_last_page, sizeof(version_and_last_page));
+	memcpy(header + PAGE - 10, "SWAPSPACE2", 10);
 	int device = open("/dev/ram0", O_RDWR);
 
 	must(device >= 0, "/dev/ram0");
-	must(write(device, &header, sizeof(header)) == sizeof(header), "the swap header");
+	must(write(device, header, PAGE) == (ssize_t)PAGE, "the swap header");
 	fsync(device);
 	close(device);
 	must(swapon("/dev/ram0", 0) == 0, "swapon");
@@ -311,9 +312,11 @@ int main(int arguments, char **argument)
 {
 	bool tests = false, counted = false, alone = false, others = false, hunted = false, traced = false;
 	bool module = false, sva = false, compatible = false, high = false, efi = false, is_32 = false;
+	bool suspended = false, next = false, again = false;
 	unsigned less = 1;
 	char *only = NULL;
 
+	page_size = sysconf(_SC_PAGESIZE);
 	for (int i = 1; i < arguments; i++) {
 		is_32 |= !strcmp(argument[i], "hunters");
 		if (!strncmp(argument[i], "less=", 5))
@@ -340,6 +343,9 @@ int main(int arguments, char **argument)
 		compatible |= !strcmp(argument[i], "compat");
 		high |= !strcmp(argument[i], "va52");
 		efi |= !strcmp(argument[i], "efi");
+		suspended |= !strcmp(argument[i], "suspend");
+		next |= !strcmp(argument[i], "kexec");
+		again |= !strcmp(argument[i], "again");
 	}
 	swap_on();
 	printf("PASS boot: %u CPUs\n", cpus());
@@ -365,14 +371,20 @@ int main(int arguments, char **argument)
 		high_addresses(less, only);
 	if (tests && !only && cpus() > 1)
 		hotplug(less == 1 ? 10 : 2);
+	if (tests && suspended && !only)
+		suspend(less);
 	if (efi)
 		efi_end();
+	if (again)
+		printf("PASS kexec: the tests once more\n");
 	fflush(stdout);
 	static char text[4096];
 	int file = open("/proc/lookaside", O_RDONLY);
 	if (file >= 0 && read(file, text, sizeof(text) - 1) > 0)
 		for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 			printf("LOOKASIDE %s\n", line);
+	if (tests && next && !only)
+		kexec();
 	printf("DONE\n");
 	fflush(stdout);
 	tcdrain(1); /* a reset does not wait for what a slow console still holds */

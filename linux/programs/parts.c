@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Tests of parts of Linux that most kernels are built without: modules, pinned ASIDs, programs of 32 bits, runtime calls of EFI. Where
- * the kernel has no such part, they fail.
+ * Tests of parts of Linux that most kernels are built without: modules, pinned ASIDs, programs of 32 bits, suspend to idle, kexec, runtime
+ * calls of EFI. Where the kernel has no such part, they fail.
  */
 #include "programs.h"
 
@@ -135,6 +135,56 @@ void compat(unsigned less, const char *only)
 	fflush(stdout);
 }
 
+/* -- Clocks ---------------------------------------------------------------------------------------------------------- */
+
+/* The number of the clock that a driver of this name serves. */
+static int clock_of(const char *driver)
+{
+	char path[64], name[256];
+
+	for (int i = 0; i < 4; i++) {
+		snprintf(path, sizeof(path), "/sys/class/rtc/rtc%d/device/driver", i);
+		ssize_t length = readlink(path, name, sizeof(name) - 1);
+		if (length > 0 && (name[length] = 0, strstr(name, driver)))
+			return i;
+	}
+	return -1;
+}
+
+/* -- Suspend to idle: all CPUs idle until the clock's alarm ----------------------------------------------------------- */
+
+void suspend(unsigned less)
+{
+	char path[64];
+	unsigned times = 20 / less + 2, done = 0;
+
+	snprintf(path, sizeof(path), "/sys/class/rtc/rtc%d/wakealarm", clock_of("pl031"));
+	while (done < times && write_file(path, "+2") && write_file("/sys/power/state", "freeze"))
+		done++;
+	printf("%s suspend: to idle and back %u times of %u\n", done == times ? "PASS" : "FAIL", done, times);
+	fflush(stdout);
+}
+
+/* -- kexec: the kernel that runs next is this one, and its tests are the same ----------------------------------------- */
+
+void kexec(void)
+{
+	char words[2048] = "", *word;
+	int line = open("/proc/cmdline", O_RDONLY), image = open("/image", O_RDONLY), files = open("/initramfs", O_RDONLY);
+
+	must(line >= 0 && read(line, words, sizeof(words) - 1) > 0, "kexec: the command line");
+	word = strstr(words, " kexec");
+	must(word && image >= 0 && files >= 0, "kexec: what is booted");
+	memcpy(word, " again", 6);
+	words[strcspn(words, "\n")] = 0;
+	must(syscall(SYS_kexec_file_load, image, files, strlen(words) + 1, words, 0) == 0, "kexec: loading it");
+	printf("KEXEC\n");
+	fflush(stdout);
+	tcdrain(1);
+	reboot(0x45584543 /* LINUX_REBOOT_CMD_KEXEC */);
+	must(false, "kexec");
+}
+
 /* -- Runtime calls of EFI, beside all other tests -------------------------------------------------------------------- */
 
 #define VARIABLES "/sys/firmware/efi/efivars"
@@ -144,6 +194,18 @@ static struct {
 	_Atomic uint64_t variables, times, wrong;
 } *calls;
 static pid_t caller;
+
+/* Of a kernel before this one (kexec) the variable is there still, and Linux has made it immutable. */
+static int open_variable(void)
+{
+	int old = open(VARIABLE, O_RDONLY), none = 0;
+
+	if (old >= 0) {
+		ioctl(old, _IOW('f', 2, long) /* FS_IOC_SETFLAGS */, &none);
+		close(old);
+	}
+	return open(VARIABLE, O_RDWR | O_CREAT, 0600);
+}
 
 /* Stores and loads a variable, whose value is this round's. */
 static void use_variable(int file, uint64_t value)
@@ -179,7 +241,9 @@ void efi_begin(void)
 	must(caller >= 0, "efi: fork");
 	if (caller != 0)
 		return;
-	int file = open(VARIABLE, O_RDWR | O_CREAT, 0600), clock = open("/dev/rtc0", O_RDONLY);
+	char device[32];
+	snprintf(device, sizeof(device), "/dev/rtc%d", clock_of("rtc-efi"));
+	int file = open_variable(), clock = open(device, O_RDONLY);
 	if (file < 0 || clock < 0)
 		atomic_fetch_add(&calls->wrong, 1);
 	for (uint64_t i = 1;; i++) {

@@ -31,8 +31,10 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define PAGE 4096ul
-#define HUGE_PAGE (2ul << 20)
+/* What Linux was built with: a table is one page of entries of eight bytes. */
+extern size_t page_size;
+#define PAGE page_size
+#define HUGE_PAGE (page_size / 8 * page_size)
 
 typedef volatile uint64_t word;
 
@@ -62,6 +64,8 @@ void runs(char *only, bool hunted);
 void modules(unsigned less);
 void pins(unsigned less);
 void compat(unsigned less, const char *only);
+void suspend(unsigned less);
+void kexec(void); /* does not return */
 void efi_begin(void);
 void efi_end(void);
 

@@ -83,7 +83,7 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
     let Boot { options, kind, image, initramfs, only } = *boot;
     let is_counted = !options.tests && !options.irqs_off && !options.runs_others();
     // Huge pages, and files in memory, of the programs of others.
-    let memory = if options.runs_others() { "2G" } else { "1G" };
+    let memory = if options.runs_others() { "2G" } else { parts::memory(&options.config) };
     let cpus = if options.irqs_off { 1 } else { options.cpus };
     let icount = match (options.irqs_off, options.turns) {
         (true, _) => Some(TRACED),

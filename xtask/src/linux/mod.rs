@@ -169,7 +169,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.cpus == 1 && !options.tests && !options.runs_others() {
         return Err(Failure::new("what is counted needs a second CPU: add --tests, or --cpus 2"));
     }
-    let (architecture, parts) = (options.architecture, options.config.as_slice());
+    let (architecture, parts) = (options.architecture, parts::sorted(&options.config));
+    let parts = parts.as_slice();
     parts::check(architecture, parts)?;
     if !parts.is_empty() && !options.tests {
         return Err(Failure::new("--config is for the tests: add --tests"));
@@ -211,8 +212,12 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         None
     };
     let boot_one = |kind: Kind, image: &Path, only: Option<&str>| {
-        let more = parts::files(workspace, parts, &sort(kind).folder())?;
-        let initramfs = build::initramfs(workspace, architecture, &more, others.as_ref())?;
+        let mut more = parts::files(workspace, parts, &sort(kind).folder())?;
+        let files = |more: &[_]| build::initramfs(workspace, architecture, more, others.as_ref());
+        if parts.contains(&Part::Kexec) {
+            more.extend(parts::next(workspace, image, &files(&more)?)?);
+        }
+        let initramfs = files(&more)?;
         machine::boot(workspace, &Boot { options, kind, image, initramfs: &initramfs, only })
     };
     let boot = |kind, image: &Path| boot_one(kind, image, options.only.as_deref());
@@ -224,7 +229,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         let ran = boot(kind, &kernel(kind)?)?;
         return match options.drop {
             Some(dropped) => found(&ran, dropped, parts),
-            None => passed(&ran),
+            None => passed(&ran).and_then(|()| parts::passed(parts, &ran.lines)),
         };
     }
     let (mut counted, mut longest, mut blocks) = (Vec::new(), Vec::new(), Vec::new());

@@ -33,8 +33,14 @@ pub(super) enum Part {
     Compat,
     /// Runtime calls of EFI, beside all tests, on Debian's firmware.
     Efi,
-    /// Addresses of 52 bits (FEAT_LPA2): the hunters once more, above 48 bits.
+    /// Addresses of 52 bits (FEAT_LPA2, or FEAT_LVA with pages of 64 KiB): the hunters once more, above 48 bits.
     Va52,
+    /// Suspend to idle.
+    Suspend,
+    /// The kernel is loaded by itself after the tests (kexec), and runs them once more.
+    Kexec,
+    /// Pages of 64 KiB.
+    Pages64k,
     /// The driver whose devices share address spaces, and ASIDs that are pinned by the module.
     Sva,
 }
@@ -47,6 +53,9 @@ impl Part {
             Self::Compat => "compat",
             Self::Efi => "efi",
             Self::Va52 => "va52",
+            Self::Suspend => "suspend",
+            Self::Kexec => "kexec",
+            Self::Pages64k => "pages64k",
             Self::Sva => "sva",
         }
     }
@@ -56,17 +65,35 @@ impl Part {
         match self {
             Self::Compat => Some("32-bit "),
             Self::Va52 => Some("high "),
-            Self::Modules | Self::Efi | Self::Sva => None,
+            _ => None,
+        }
+    }
+
+    /// How the names of its tests begin; pages of another size are in all tests.
+    const fn tested(self) -> Option<&'static str> {
+        match self {
+            Self::Modules => Some("module"),
+            Self::Sva => Some("pins"),
+            Self::Efi => Some("efi"),
+            Self::Suspend => Some("suspend"),
+            Self::Kexec => Some("kexec"),
+            Self::Compat | Self::Va52 => self.hunts_again(),
+            Self::Pages64k => None,
         }
     }
 }
 
-/// The names of the parts, in the order of the type, after a separator each.
-pub(super) fn names(parts: &[Part], separator: &str) -> String {
+/// Each part once, in the order of the type.
+pub(super) fn sorted(parts: &[Part]) -> Vec<Part> {
     let mut sorted = parts.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    sorted.iter().map(|part| format!("{separator}{}", part.name())).collect()
+    sorted
+}
+
+/// The names of the parts, sorted, after a separator each.
+pub(super) fn names(parts: &[Part], separator: &str) -> String {
+    sorted(parts).iter().map(|part| format!("{separator}{}", part.name())).collect()
 }
 
 /// Refuses parts that the architecture has no tests of, and those that need another one.
@@ -78,6 +105,26 @@ pub(super) fn check(architecture: Architecture, parts: &[Part]) -> Result<()> {
     }
     if parts.contains(&Part::Sva) && !parts.contains(&Part::Modules) {
         return Err(Failure::new("`sva` is tested by a module: --config modules,sva"));
+    }
+    if parts.contains(&Part::Suspend) && parts.contains(&Part::Efi) {
+        return Err(Failure::new(
+            "the firmware keeps the clock that ends a suspend to itself: `suspend` or `efi`",
+        ));
+    }
+    if parts.contains(&Part::Kexec) && parts.contains(&Part::Va52) {
+        return Err(Failure::new(
+            "Linux 6.12 cannot kexec with five levels of tables: `kexec` or `va52`",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a run in which a part has no test that passed.
+pub(super) fn passed(parts: &[Part], lines: &[String]) -> Result<()> {
+    for name in parts.iter().filter_map(|part| part.tested()) {
+        if !lines.iter().any(|line| line.starts_with(&format!("PASS {name}"))) {
+            return Err(Failure::new(format!("no test `{name}` was run")));
+        }
     }
     Ok(())
 }
@@ -124,6 +171,11 @@ pub(super) fn firmware(parts: &[Part]) -> Option<(&'static str, &'static str)> {
     parts.contains(&Part::Efi).then_some(("virt,acpi=off", FIRMWARE.0))
 }
 
+/// How much memory the machine has for the tests: two huge pages of 512 MiB take more than the others.
+pub(super) fn memory(parts: &[Part]) -> &'static str {
+    if parts.contains(&Part::Pages64k) { "3G" } else { "1G" }
+}
+
 /// Files of the initramfs: the hunters as a program of 32 bits, and the module that was built with the kernel in `built`.
 pub(super) fn files(
     workspace: &Workspace,
@@ -133,7 +185,10 @@ pub(super) fn files(
     let mut files = Vec::new();
     if parts.contains(&Part::Compat) {
         let program = workspace.root().join(workspace.target().join("linux/init-armhf"));
-        process::run(build::programs(workspace, COMPILER32.0).arg("-o").arg(&program))?;
+        let mut compile = build::programs(workspace, COMPILER32.0);
+        // Linux loads no segments that share one of its pages.
+        compile.args(["-Wl,-z,max-page-size=65536", "-Wl,-z,common-page-size=65536", "-o"]);
+        process::run(compile.arg(&program))?;
         files.push(("init32".to_owned(), program));
     }
     if parts.contains(&Part::Modules) {
@@ -141,6 +196,17 @@ pub(super) fn files(
         files.push((file.clone(), workspace.root().join(built).join(MODULE_FOLDER).join(file)));
     }
     Ok(files)
+}
+
+/// More files of the initramfs: what a kernel loads to run next.
+pub(super) fn next(
+    workspace: &Workspace,
+    image: &Path,
+    initramfs: &Path,
+) -> Result<[(String, PathBuf); 2]> {
+    let copy = workspace.target().join("linux/initramfs-next");
+    fs::copy(initramfs, &copy).context(|| format!("copying {}", initramfs.display()))?;
+    Ok([("image".to_owned(), image.to_owned()), ("initramfs".to_owned(), copy)])
 }
 
 /// Builds the module outside of Linux's tree, for the kernel in `built`, by a `make` that is told all but what it makes.
@@ -170,6 +236,15 @@ mod tests {
         assert_eq!(names(&[Part::Efi, Part::Modules, Part::Efi], "-"), "-modules-efi");
         assert!(check(Architecture::Riscv64, &[Part::Efi]).is_err());
         assert!(check(Architecture::Arm64, &[Part::Sva]).is_err());
+        assert!(check(Architecture::Arm64, &[Part::Kexec, Part::Va52]).is_err());
+        assert!(check(Architecture::Arm64, &[Part::Suspend, Part::Efi]).is_err());
         assert!(check(Architecture::Riscv64, &[]).is_ok());
+    }
+
+    #[test]
+    fn a_part_without_its_test_is_no_pass() {
+        let lines = ["PASS boot: 4 CPUs", "PASS efi: 20 variables"].map(str::to_owned);
+        assert!(passed(&[Part::Efi, Part::Pages64k], &lines).is_ok());
+        assert!(passed(&[Part::Efi, Part::Kexec], &lines).is_err());
     }
 }
