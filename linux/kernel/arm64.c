@@ -17,12 +17,18 @@
 
 void stock_check_and_switch_context(struct mm_struct *mm);
 void stock_cpu_do_switch_mm(phys_addr_t root, struct mm_struct *mm);
+unsigned long stock_arm64_mm_context_get(struct mm_struct *mm);
+void stock_arm64_mm_context_put(struct mm_struct *mm);
 
 #define check_and_switch_context stock_check_and_switch_context
 #define cpu_do_switch_mm stock_cpu_do_switch_mm
+#define arm64_mm_context_get stock_arm64_mm_context_get
+#define arm64_mm_context_put stock_arm64_mm_context_put
 #include "context.c"
 #undef check_and_switch_context
 #undef cpu_do_switch_mm
+#undef arm64_mm_context_get
+#undef arm64_mm_context_put
 
 static __always_inline void after(int switched)
 {
@@ -63,6 +69,40 @@ void cpu_do_switch_mm(phys_addr_t root, struct mm_struct *mm)
 	}
 }
 
+/* -- ASIDs for devices ----------------------------------------------------------------------------------------------- */
+
+/* The ASID under which a device may translate as the mm does, until it is put; 0: none is left. */
+unsigned long arm64_mm_context_get(struct mm_struct *mm)
+{
+	unsigned long flags;
+	int asid;
+
+	local_irq_save(flags);
+	asid = lookaside_pin(&mm->context.lookaside, true);
+	local_irq_restore(flags);
+	if (asid == LOOKASIDE_EPINS)
+		return 0;
+	if (asid < 0)
+		lookaside_refused("a pin", asid);
+	return asid;
+}
+EXPORT_SYMBOL_GPL(arm64_mm_context_get);
+
+void arm64_mm_context_put(struct mm_struct *mm)
+{
+	unsigned long flags;
+	int error;
+
+	local_irq_save(flags);
+	error = lookaside_pin(&mm->context.lookaside, false);
+	local_irq_restore(flags);
+	if (error)
+		lookaside_refused("the end of a pin", error);
+}
+EXPORT_SYMBOL_GPL(arm64_mm_context_put);
+
+/* -- The machine ----------------------------------------------------------------------------------------------------- */
+
 static bool has_kpti(void)
 {
 	return IS_ENABLED(CONFIG_UNMAP_KERNEL_AT_EL0) && arm64_kernel_unmapped_at_el0();
@@ -94,11 +134,23 @@ void lookaside_arch_features(struct lookaside_features *features)
 	features->isar0 = read_sysreg_s(SYS_ID_AA64ISAR0_EL1);
 }
 
+/* All that rollovers do not need: what lookaside.h says of `tags`. */
+static u32 most_pins(const struct lookaside_boot *boot)
+{
+	u32 tags = 1 << ((boot->tcr & TCR_ASID16 ? 16 : 8) - (has_kpti() ? 1 : 0));
+	u32 needed = boot->cpus + 3;
+
+	if (boot->tags && boot->tags < tags)
+		tags = boot->tags;
+	return tags > needed ? tags - needed : 0;
+}
+
 void lookaside_arch_boot(struct lookaside_boot *boot)
 {
 	boot->flags = LOOKASIDE_BROADCASTS;
 	boot->reserved_root = __pa_symbol(reserved_pg_dir);
 	boot->tcr = read_sysreg(tcr_el1);
+	boot->pins = most_pins(boot);
 	if (system_supports_cnp())
 		boot->flags |= LOOKASIDE_SHARED_TLBS;
 #ifdef CONFIG_UNMAP_KERNEL_AT_EL0

@@ -4,6 +4,8 @@
  * (lookaside_platform_*), boot, CPUs up and down, and /proc/lookaside.
  */
 #include <linux/cpuhotplug.h>
+#include <linux/efi.h>
+#include <linux/export.h>
 #include <linux/init.h>
 #include <linux/io.h>
 #include <linux/irq_work.h>
@@ -30,7 +32,7 @@ static DEFINE_PER_CPU(bool, is_lazy);
 static u32 tags __initdata;
 
 /* The flushes that are left out, to see that the tests find it; of tasks alone whose name begins with "hunter". */
-enum drop { DROP_RANGES = 1, DROP_WHOLE = 2, DROP_BATCHES = 4 };
+enum drop { DROP_RANGES = 1, DROP_WHOLE = 2, DROP_BATCHES = 4, DROP_KERNEL = 8 };
 unsigned int lookaside_drop __ro_after_init;
 
 _Noreturn void lookaside_refused(const char *what, int error)
@@ -270,6 +272,8 @@ bool lookaside_kernel_flush(unsigned long start, unsigned long bytes, enum looka
 	bool done = false;
 	int result = 0;
 
+	if (is_dropped(DROP_KERNEL))
+		return true;
 	local_irq_save(flags);
 	if (ready && __this_cpu_read(takes_part)) {
 		result = lookaside_flush_kernel(start, bytes, PAGE_SHIFT, kind, later);
@@ -280,6 +284,15 @@ bool lookaside_kernel_flush(unsigned long start, unsigned long bytes, enum looka
 		finish(result, later, "a flush of kernel addresses");
 	return done;
 }
+
+/* Linux's flushes are in line on some architectures, and modules call what they call. */
+EXPORT_SYMBOL(lookaside_drop);
+EXPORT_SYMBOL(lookaside_flush_page);
+EXPORT_SYMBOL(lookaside_kernel_flush);
+EXPORT_SYMBOL(lookaside_mm_flush);
+EXPORT_SYMBOL(lookaside_mm_flush_all);
+EXPORT_SYMBOL(lookaside_mm_flush_page);
+EXPORT_SYMBOL(lookaside_refused);
 
 /* -- What the library asks for ------------------------------------------------------------------------------------- */
 
@@ -352,6 +365,8 @@ static int __init set_drop(char *text)
 		lookaside_drop |= DROP_WHOLE;
 	if (strstr(text, "batches"))
 		lookaside_drop |= DROP_BATCHES;
+	if (strstr(text, "kernel"))
+		lookaside_drop |= DROP_KERNEL;
 	return lookaside_drop ? 0 : -EINVAL;
 }
 early_param("lookaside_drop", set_drop);
@@ -394,12 +409,24 @@ static void __init boot_on_first_cpu(void *unused)
 		lookaside_refused("boot", error);
 }
 
-/* After the last CPU of the boot is up and capabilities are final; before the first mm. Linux has no state for us among those
+/* EFI's mm is made before the library runs. No CPU has loaded it: the first runtime call comes later. */
+static int __init make_space_of_efi(void)
+{
+#ifdef CONFIG_EFI
+	if (efi_enabled(EFI_RUNTIME_SERVICES) && efi_mm.pgd)
+		return lookaside_mm_init(&efi_mm);
+#endif
+	return 0;
+}
+
+/* After the last CPU of the boot is up and capabilities are final; before the first mm of a process. Linux has no state for us among those
  * of CPUs that are starting, and needs this one on none of our architectures. */
 static int __init boot(void)
 {
 	int error = smp_call_function_single(0, boot_on_first_cpu, NULL, 1);
 
+	if (!error)
+		error = make_space_of_efi();
 	if (!error)
 		error = cpuhp_setup_state(CPUHP_AP_PERF_XTENSA_STARTING, "lookaside", online, offline);
 	if (error)

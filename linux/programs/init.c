@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * The first process. The kernel's command line says what it does: `tests`, `works`, `runs` of others' programs, or works with
- * `irqs-off`; with `only=` those that are named, with `alone` no works beside a thread.
+ * `irqs-off`; with `only=` those that are named, with `alone` no works beside a thread. With `modules`, `sva`, `compat`, `va52`,
+ * `suspend`, `kexec` and `efi` the tests have those of such a part. As a program of 32 bits it is not the first, and does what `hunters` says.
  */
 #include "programs.h"
+
+#include <inttypes.h>
+
+size_t page_size;
 
 void must(bool is_true, const char *what)
 {
@@ -38,9 +43,12 @@ void relax(void)
 		sched_yield();
 }
 
+/* Where pages are looked for; 0: where Linux likes, below 48 bits. */
+static uintptr_t hint;
+
 void *pages(void *at, size_t bytes)
 {
-	void *memory = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0);
+	void *memory = mmap(at ? at : (void *)hint, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0);
 
 	must(memory != MAP_FAILED, "mmap");
 	return memory;
@@ -68,16 +76,15 @@ static void mounts(void)
 
 static void swap_on(void)
 {
-	struct {
-		char boot[1024];
-		uint32_t version, last_page, bad_pages;
-		char unused[PAGE - 1024 - 12 - 10];
-		char magic[10];
-	} __attribute__((packed)) header = { .version = 1, .last_page = (64 << 20) / PAGE - 1, .magic = "SWAPSPACE2" };
+	uint32_t version_and_last_page[2] = { 1, (64 << 20) / PAGE - 1 };
+	char *header = pages(NULL, PAGE);
+
+	memcpy(header + 1024, version_and_last_page, sizeof(version_and_last_page));
+	memcpy(header + PAGE - 10, "SWAPSPACE2", 10);
 	int device = open("/dev/ram0", O_RDWR);
 
 	must(device >= 0, "/dev/ram0");
-	must(write(device, &header, sizeof(header)) == sizeof(header), "the swap header");
+	must(write(device, header, PAGE) == (ssize_t)PAGE, "the swap header");
 	fsync(device);
 	close(device);
 	must(swapon("/dev/ram0", 0) == 0, "swapon");
@@ -88,7 +95,7 @@ static void swap_on(void)
 #define ROUNDS 2000 /* of one process */
 
 /* In several processes, so that a long run says in between that it goes on. */
-static void hunt(const struct hunter *hunter, unsigned less)
+static void hunt(const struct hunter *hunter, unsigned less, const char *where)
 {
 	uint64_t *result = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int status = 0;
@@ -108,20 +115,39 @@ static void hunt(const struct hunter *hunter, unsigned less)
 		waitpid(child, &status, 0);
 		left -= rounds;
 		if (left > 0) {
-			printf("HUNT %s: %lu revokes seen\n", hunter->name, result[0]);
+			printf("HUNT %s%s: %" PRIu64 " revokes seen\n", where, hunter->name, result[0]);
 			fflush(stdout);
 		}
 	}
 	if (WIFSIGNALED(status))
-		printf("FAIL %s: ended by signal %d\n", hunter->name, WTERMSIG(status));
+		printf("FAIL %s%s: ended by signal %d\n", where, hunter->name, WTERMSIG(status));
 	else if (WEXITSTATUS(status) != 0)
-		printf("FAIL %s: ended with %d\n", hunter->name, WEXITSTATUS(status));
+		printf("FAIL %s%s: ended with %d\n", where, hunter->name, WEXITSTATUS(status));
 	else if (result[1] != 0)
-		printf("FAIL %s: %lu stale, %lu revokes seen\n", hunter->name, result[1], result[0]);
+		printf("FAIL %s%s: %" PRIu64 " stale, %" PRIu64 " revokes seen\n", where, hunter->name, result[1], result[0]);
 	else
-		printf("PASS %s: %lu revokes seen\n", hunter->name, result[0]);
+		printf("PASS %s%s: %" PRIu64 " revokes seen\n", where, hunter->name, result[0]);
 	fflush(stdout);
 	munmap(result, PAGE);
+}
+
+static void hunt_all(unsigned less, const char *only, const char *where)
+{
+	for (const struct hunter *hunter = hunters; hunter->name; hunter++)
+		if (!only || strstr(only, hunter->name))
+			hunt(hunter, less, where);
+}
+
+/* Linux gives out addresses above 48 bits if it is asked for one there. */
+static void high_addresses(unsigned less, const char *only)
+{
+	hint = (uintptr_t)(1ull << 51);
+	void *high = pages(NULL, PAGE);
+	if ((uintptr_t)high >> 24 >> 24)
+		hunt_all(less, only, "high ");
+	else
+		printf("FAIL high: %p is no address of more than 48 bits\n", high);
+	hint = 0;
 }
 
 /* All CPUs but the first go down and come up, while a child makes address spaces. */
@@ -215,7 +241,7 @@ static void count(const struct work *work)
 	MARK(BEGIN);
 	work->run(work->times);
 	MARK(END);
-	printf("COUNT %u %lu %s\n", work->times, interrupts() - before, work->name);
+	printf("COUNT %u %" PRIu64 " %s\n", work->times, interrupts() - before, work->name);
 	fflush(stdout);
 	atomic_store(&work_over, true);
 	_exit(0);
@@ -285,9 +311,23 @@ static void traces(void)
 int main(int arguments, char **argument)
 {
 	bool tests = false, counted = false, alone = false, others = false, hunted = false, traced = false;
+	bool module = false, sva = false, compatible = false, high = false, efi = false, is_32 = false;
+	bool suspended = false, next = false, again = false;
 	unsigned less = 1;
 	char *only = NULL;
 
+	page_size = sysconf(_SC_PAGESIZE);
+	for (int i = 1; i < arguments; i++) {
+		is_32 |= !strcmp(argument[i], "hunters");
+		if (!strncmp(argument[i], "less=", 5))
+			less = atoi(argument[i] + 5);
+		if (!strncmp(argument[i], "only=", 5))
+			only = argument[i] + 5;
+	}
+	if (is_32) {
+		hunt_all(less, only, "32-bit ");
+		return 0;
+	}
 	mounts();
 	int console = open("/dev/console", O_RDWR);
 	dup2(console, 0), dup2(console, 1), dup2(console, 2);
@@ -298,10 +338,14 @@ int main(int arguments, char **argument)
 		others |= !strcmp(argument[i], "runs");
 		traced |= !strcmp(argument[i], "irqs-off");
 		hunted |= !strcmp(argument[i], "hunted");
-		if (!strncmp(argument[i], "less=", 5))
-			less = atoi(argument[i] + 5);
-		if (!strncmp(argument[i], "only=", 5))
-			only = argument[i] + 5;
+		module |= !strcmp(argument[i], "modules");
+		sva |= !strcmp(argument[i], "sva");
+		compatible |= !strcmp(argument[i], "compat");
+		high |= !strcmp(argument[i], "va52");
+		efi |= !strcmp(argument[i], "efi");
+		suspended |= !strcmp(argument[i], "suspend");
+		next |= !strcmp(argument[i], "kexec");
+		again |= !strcmp(argument[i], "again");
 	}
 	swap_on();
 	printf("PASS boot: %u CPUs\n", cpus());
@@ -312,17 +356,35 @@ int main(int arguments, char **argument)
 	for (const struct work *work = works; counted && work->name; work++)
 		if (!alone || !work->beside)
 			count(work);
-	for (const struct hunter *hunter = hunters; tests && hunter->name; hunter++)
-		if (!only || strstr(only, hunter->name))
-			hunt(hunter, less);
+	efi &= tests && !only;
+	if (efi)
+		efi_begin();
+	if (tests)
+		hunt_all(less, only, "");
+	if (tests && module && (!only || strstr(only, "module")))
+		modules(less);
+	if (tests && sva && !only)
+		pins(less);
+	if (tests && compatible)
+		compat(less, only);
+	if (tests && high)
+		high_addresses(less, only);
 	if (tests && !only && cpus() > 1)
 		hotplug(less == 1 ? 10 : 2);
+	if (tests && suspended && !only)
+		suspend(less);
+	if (efi)
+		efi_end();
+	if (again)
+		printf("PASS kexec: the tests once more\n");
 	fflush(stdout);
 	static char text[4096];
 	int file = open("/proc/lookaside", O_RDONLY);
 	if (file >= 0 && read(file, text, sizeof(text) - 1) > 0)
 		for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 			printf("LOOKASIDE %s\n", line);
+	if (tests && next && !only)
+		kexec();
 	printf("DONE\n");
 	fflush(stdout);
 	tcdrain(1); /* a reset does not wait for what a slow console still holds */

@@ -31,8 +31,10 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define PAGE 4096ul
-#define HUGE_PAGE (2ul << 20)
+/* What Linux was built with: a table is one page of entries of eight bytes. */
+extern size_t page_size;
+#define PAGE page_size
+#define HUGE_PAGE (page_size / 8 * page_size)
 
 typedef volatile uint64_t word;
 
@@ -57,6 +59,15 @@ extern const struct work large_works[];
 
 /* Programs of others, in /runs: all of the list, or the run that is named, with commas for its spaces. */
 void runs(char *only, bool hunted);
+
+/* Parts of Linux that most kernels are built without. What is between the two of EFI runs beside its calls. */
+void modules(unsigned less);
+void pins(unsigned less);
+void compat(unsigned less, const char *only);
+void suspend(unsigned less);
+void kexec(void); /* does not return */
+void efi_begin(void);
+void efi_end(void);
 
 void pin(unsigned cpu);
 unsigned cpus(void);

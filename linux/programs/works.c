@@ -6,9 +6,11 @@
 
 static void map_touch_unmap(unsigned times, size_t bytes)
 {
+	const size_t page = PAGE; /* in a register while it is counted */
+
 	while (times--) {
 		char *memory = pages(NULL, bytes);
-		for (size_t at = 0; at < bytes; at += PAGE)
+		for (size_t at = 0; at < bytes; at += page)
 			memory[at] = 1;
 		munmap(memory, bytes);
 	}

@@ -10,7 +10,12 @@ use std::{
     thread,
 };
 
-use super::{Architecture, functions::Symbols, runs::Programs};
+use super::{
+    Architecture,
+    functions::Symbols,
+    parts::{self, Part},
+    runs::Programs,
+};
 use crate::{
     capi,
     failure::{Context, Failure, Result},
@@ -55,40 +60,74 @@ impl Architecture {
     }
 }
 
-/// Builds a kernel, unless one of the same contents is there.
-pub(super) fn kernel(
-    workspace: &Workspace,
-    source: &Path,
-    architecture: Architecture,
-    kind: Kind,
-    is_traced: bool,
-) -> Result<PathBuf> {
+/// Which kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Sort<'a> {
+    pub(super) workspace: &'a Workspace,
+    pub(super) source: &'a Path,
+    pub(super) architecture: Architecture,
+    pub(super) kind: Kind,
+    /// With Linux's tracer of the time with interrupts off.
+    pub(super) is_traced: bool,
+    pub(super) parts: &'a [Part],
+}
+
+impl Sort<'_> {
+    /// Where it is built.
+    pub(super) fn folder(&self) -> PathBuf {
+        let (name, kind) = (self.architecture.name(), self.kind.name());
+        let traced = if self.is_traced { "-irqs-off" } else { "" };
+        let parts = parts::names(self.parts, "-");
+        self.workspace.target().join("linux").join(format!("{name}-{kind}{traced}{parts}"))
+    }
+
+    /// What is configured.
+    fn config(&self) -> Result<String> {
+        let files = ["common", self.architecture.name()]
+            .into_iter()
+            .chain(self.is_traced.then_some("irqs-off"))
+            .chain(self.parts.iter().map(|part| part.name()));
+        let read = |file| self.workspace.read(&format!("linux/config/{file}"));
+        Ok(parts::configuration(&files.map(read).collect::<Result<Vec<_>>>()?))
+    }
+
+    /// `make` of Linux, with the overlay and the library in `prefix` if it is ours.
+    fn make(&self, prefix: Option<&Path>) -> Command {
+        let mut make = make(self.workspace, self.source, self.architecture, &self.folder());
+        if let Some(prefix) = prefix {
+            let ours = self.workspace.root().join("linux");
+            let include = |path: PathBuf| format!(" -I{}", path.display());
+            make.arg(format!("LOOKASIDE={}", ours.display()))
+                .arg(format!("LOOKASIDE_OBJECT={}", prefix.join("lib/lookaside.o").display()))
+                .arg(format!(
+                    "NOSTDINC_FLAGS=-nostdinc{}{}{}",
+                    include(ours.join("include").join(self.architecture.name())),
+                    include(ours.join("include/common")),
+                    include(prefix.join("include")),
+                ));
+        }
+        make
+    }
+}
+
+/// Builds a kernel, unless one of the same contents is there, and the module of the tests if it takes modules.
+pub(super) fn kernel(sort: &Sort<'_>) -> Result<PathBuf> {
+    let Sort { workspace, source, architecture, kind, .. } = *sort;
     let (linux, name) = (architecture.linux(), architecture.name());
-    let traced = if is_traced { "-irqs-off" } else { "" };
-    let folder = workspace.target().join("linux").join(format!("{name}-{}{traced}", kind.name()));
+    let folder = sort.folder();
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
     let image = folder.join("arch").join(linux).join("boot").join(architecture.image());
-    let mut make = make(workspace, source, architecture, &folder);
-    let config = config(workspace, name, is_traced)?;
+    let config = sort.config()?;
     let mut contents = config.clone();
     contents.push_str(&read(&source.join("Makefile"))?);
+    let mut prefix = None;
     if kind == Kind::Library {
         let bare = setup::run(workspace, false)?;
-        let prefix = capi::build(workspace, &bare, architecture.capi(), Some(MAX_CPUS))?;
-        let ours = workspace.root().join("linux");
-        let include = |path: PathBuf| format!(" -I{}", path.display());
-        make.arg(format!("LOOKASIDE={}", ours.display()))
-            .arg(format!("LOOKASIDE_OBJECT={}", prefix.join("lib/lookaside.o").display()))
-            .arg(format!(
-                "NOSTDINC_FLAGS=-nostdinc{}{}{}",
-                include(ours.join("include").join(name)),
-                include(ours.join("include/common")),
-                include(prefix.join("include")),
-            ));
-        let object = fs::read(prefix.join("lib/lookaside.o"));
+        let built = capi::build(workspace, &bare, architecture.capi(), Some(MAX_CPUS))?;
+        let object = fs::read(built.join("lib/lookaside.o"));
         contents
             .push_str(&format!("{:x}", hash(&object.context(|| "reading the library".into())?)));
-        contents.push_str(&read(&prefix.join("include/lookaside.h"))?);
+        contents.push_str(&read(&built.join("include/lookaside.h"))?);
         contents.push_str(&overlay(workspace, architecture)?);
         let mm = folder.join("arch").join(linux).join("mm");
         fs::create_dir_all(&mm).context(|| format!("making {}", mm.display()))?;
@@ -96,18 +135,28 @@ pub(super) fn kernel(
             let text = workspace.read(&format!("linux/kernel/{file}.c"))?;
             write(&mm.join(format!("lookaside_{file}.c")), &text)?;
         }
+        prefix = Some(built);
     }
+    let takes_modules = sort.parts.contains(&Part::Modules);
     let key = format!("{:x}\n", hash(contents.as_bytes()));
     let built = folder.join("lookaside.key");
     if image.is_file() && fs::read_to_string(&built).is_ok_and(|old| old == key) {
         println!("linux: {} is built already", image.display());
-        return Ok(image);
+    } else {
+        configure(workspace, source, architecture, &folder, &config)?;
+        println!("linux: building {}: this takes minutes", image.display());
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let mut make = sort.make(prefix.as_deref());
+        make.arg(format!("-j{cpus}")).arg(architecture.image());
+        if takes_modules {
+            make.arg("modules");
+        }
+        process::run(&mut make)?;
+        write(&built, &key)?;
     }
-    configure(workspace, source, architecture, &folder, &config)?;
-    println!("linux: building {}: this takes minutes", image.display());
-    let cpus = thread::available_parallelism().map_or(1, usize::from);
-    process::run(make.arg(format!("-j{cpus}")).arg(architecture.image()))?;
-    write(&built, &key)?;
+    if takes_modules {
+        parts::module(workspace, &mut sort.make(prefix.as_deref()), &folder)?;
+    }
     Ok(image)
 }
 
@@ -129,12 +178,6 @@ fn make(workspace: &Workspace, source: &Path, architecture: Architecture, to: &P
         .arg(format!("CROSS_COMPILE={}", architecture.cross()))
         .arg(format!("O={}", workspace.root().join(to).display()));
     make
-}
-
-/// What is configured.
-fn config(workspace: &Workspace, name: &str, is_traced: bool) -> Result<String> {
-    let files = ["common", name].into_iter().chain(is_traced.then_some("irqs-off"));
-    files.map(|file| workspace.read(&format!("linux/config/{file}"))).collect()
 }
 
 /// Configures, if it is not configured so already, and refuses a setting that Linux has not taken.
@@ -188,28 +231,38 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The programs, compiled, as the file system that Linux unpacks into memory.
+/// The compiler of the programs and what it is told, without the file that it makes.
+pub(super) fn programs(workspace: &Workspace, compiler: &str) -> Command {
+    let mut compile = Command::new(compiler);
+    compile
+        .current_dir(workspace.root().join("linux/programs"))
+        .args(["-std=gnu11", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror"])
+        .args(["-D_FILE_OFFSET_BITS=64", "init.c", "hunters.c", "parts.c", "runs.c", "works.c"]);
+    compile
+}
+
+/// The programs, compiled, as the file system that Linux unpacks into memory, with more files by their names.
 /// With them, the programs of others, and the list of their runs.
 pub(super) fn initramfs(
     workspace: &Workspace,
     architecture: Architecture,
+    more: &[(String, PathBuf)],
     others: Option<&Programs>,
 ) -> Result<PathBuf> {
     let folder = workspace.target().join("linux");
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
     let program = folder.join(format!("init-{}", architecture.name()));
-    let mut compile = Command::new(format!("{}gcc", architecture.cross()));
-    compile
-        .current_dir(workspace.root().join("linux/programs"))
-        .args(["-std=gnu11", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror", "-o"])
-        .arg(workspace.root().join(&program))
-        .args(["init.c", "hunters.c", "runs.c", "works.c"]);
-    process::run(&mut compile)?;
+    let mut compile = programs(workspace, &format!("{}gcc", architecture.cross()));
+    process::run(compile.arg("-o").arg(workspace.root().join(&program)))?;
     let bytes = fs::read(&program).context(|| format!("reading {}", program.display()))?;
     let archive = folder.join(format!("initramfs-{}", architecture.name()));
     let mut cpio = Vec::new();
     entry(&mut cpio, "dev", 0o040_755, &[]);
     entry(&mut cpio, "init", 0o100_755, &bytes);
+    for (name, file) in more {
+        let bytes = fs::read(file).context(|| format!("reading {}", file.display()))?;
+        entry(&mut cpio, name, 0o100_755, &bytes);
+    }
     if let Some(Programs { list, files }) = others {
         let folders: BTreeSet<_> = files
             .iter()
@@ -283,7 +336,7 @@ fn read(file: &Path) -> Result<String> {
 }
 
 /// Writes, unless the text is the same: `make` goes by times.
-fn write(file: &Path, text: &str) -> Result<()> {
+pub(super) fn write(file: &Path, text: &str) -> Result<()> {
     if fs::read_to_string(file).is_ok_and(|old| old == text) {
         return Ok(());
     }

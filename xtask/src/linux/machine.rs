@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use super::{Architecture, Kind, Options, build};
+use super::{Architecture, Dropped, Kind, Options, build, parts};
 use crate::{
     failure::{Context, Failure, Result},
     process,
@@ -86,7 +86,7 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
     let Boot { options, kind, image, initramfs, only } = *boot;
     let is_counted = !options.tests && !options.irqs_off && !options.runs_others();
     // Huge pages, and files in memory, of the programs of others.
-    let memory = if options.runs_others() { "2G" } else { "1G" };
+    let memory = if options.runs_others() { "2G" } else { parts::memory(&options.config) };
     let cpus = if options.irqs_off { 1 } else { options.cpus };
     let icount = match (options.irqs_off, options.turns) {
         (true, _) => Some(TRACED),
@@ -99,8 +99,11 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
         Architecture::Riscv64 => ("virt", "rv64"),
         Architecture::X86_64 => ("pc", "max"),
     };
-    if let Some(firmware) = &options.bios {
-        command.arg("-bios").arg(firmware);
+    let firmware = parts::firmware(&options.config);
+    let machine = firmware.map_or(machine, |(machine, _)| machine);
+    let bios = options.bios.as_deref().or(firmware.map(|(_, image)| Path::new(image)));
+    if let Some(bios) = bios {
+        command.arg("-bios").arg(bios);
     }
     command
         .args(["-machine", machine, "-cpu", model, "-m", memory, "-smp", &cpus.to_string()])
@@ -166,6 +169,9 @@ fn words(options: &Options, kind: Kind, only: Option<&str>) -> String {
         _ => " -- works",
     };
     words += &format!(" less={}", options.less);
+    let hunts_again = options.drop.is_none_or(Dropped::is_hunted_again);
+    let tested = options.config.iter().filter(|part| hunts_again || part.hunts_again().is_none());
+    words += &parts::names(&tested.copied().collect::<Vec<_>>(), " ");
     if options.runs_others() {
         // The kernel parts its command line at spaces.
         if let Some(only) = only {

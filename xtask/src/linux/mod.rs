@@ -6,18 +6,21 @@ mod functions;
 mod machine;
 mod memory;
 pub(crate) mod overlay;
+mod parts;
 mod runs;
 mod source;
 mod stress;
 mod table;
 
+use core::iter;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
 use self::{
-    build::Kind,
+    build::{Kind, Sort},
     machine::{Boot, Ran},
+    parts::Part,
 };
 use crate::{
     failure::{Failure, Result},
@@ -53,6 +56,9 @@ pub(crate) struct Options {
     /// Of `--selftests` or `--stress`, this run alone: a line of the list in `linux/runs`, without its number.
     #[arg(long, value_name = "COMMAND")]
     only: Option<String>,
+    /// With these parts of Linux, too, in the kernel and in the tests.
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', conflicts_with_all = ["selftests", "stress", "turns", "functions", "irqs_off"])]
+    config: Vec<Part>,
     /// Use no more than so many ASIDs.
     #[arg(long, value_name = "N")]
     tags: Option<u32>,
@@ -62,7 +68,7 @@ pub(crate) struct Options {
     /// Each test has a part of its rounds: one in so many.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     less: u32,
-    /// Leave these flushes out in the tests (`ranges`, `whole`, `batches`), and demand that they find it.
+    /// Leave these flushes out in the tests (`ranges`, `whole`, `batches`, `kernel`), and demand that they find it.
     #[arg(long, value_name = "FLUSHES")]
     drop: Option<Dropped>,
     /// More words for the kernel's command line.
@@ -117,6 +123,8 @@ enum Dropped {
     Whole,
     /// Those of reclaim and migration.
     Batches,
+    /// Those of kernel addresses, of which a module's test knows.
+    Kernel,
 }
 
 impl Dropped {
@@ -125,7 +133,14 @@ impl Dropped {
             Self::Ranges => "ranges",
             Self::Whole => "whole",
             Self::Batches => "batches",
+            Self::Kernel => "kernel",
         }
+    }
+
+    /// Whether the hunters run once more for parts of Linux. Without the other flushes a process soon ends in memory that is no longer its
+    /// own, or hangs.
+    fn is_hunted_again(self) -> bool {
+        self == Self::Ranges
     }
 
     /// The tests that must find it.
@@ -136,6 +151,7 @@ impl Dropped {
             }
             Self::Whole => &["fork-copy"],
             Self::Batches => &["swap-out"],
+            Self::Kernel => &["module"],
         }
     }
 }
@@ -156,7 +172,15 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.cpus == 1 && !options.tests && !options.runs_others() {
         return Err(Failure::new("what is counted needs a second CPU: add --tests, or --cpus 2"));
     }
-    let architecture = options.architecture;
+    let (architecture, parts) = (options.architecture, parts::sorted(&options.config));
+    let parts = parts.as_slice();
+    parts::check(architecture, parts)?;
+    if !parts.is_empty() && !options.tests {
+        return Err(Failure::new("--config is for the tests: add --tests"));
+    }
+    if options.drop == Some(Dropped::Kernel) && !parts.contains(&Part::Modules) {
+        return Err(Failure::new("`kernel` is found by a module: add --config modules"));
+    }
     if options.tags.is_some() && architecture == Architecture::X86_64 {
         return Err(Failure::new(
             "--tags is not for x86_64: each of its CPUs has numbers of its own",
@@ -170,6 +194,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         return memory::print(workspace, architecture);
     }
     source::tools(architecture)?;
+    parts::tools(parts)?;
     let source = match &options.source {
         Some(folder) => folder.canonicalize().map_err(|error| {
             Failure::new(format!("{} cannot be used: {error}", folder.display()))
@@ -177,7 +202,11 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         None => source::fetch(workspace)?,
     };
     source::prepare(&source, architecture)?;
-    let kernel = |kind| build::kernel(workspace, &source, architecture, kind, options.irqs_off);
+    let sort = |kind| {
+        let (source, is_traced) = (source.as_path(), options.irqs_off);
+        Sort { workspace, source, architecture, kind, is_traced, parts }
+    };
+    let kernel = |kind| build::kernel(&sort(kind));
     let others = if options.selftests {
         Some(runs::selftests(workspace, &source, architecture)?)
     } else if options.stress {
@@ -185,8 +214,13 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     } else {
         None
     };
-    let initramfs = build::initramfs(workspace, architecture, others.as_ref())?;
     let boot_one = |kind: Kind, image: &Path, only: Option<&str>| {
+        let mut more = parts::files(workspace, parts, &sort(kind).folder())?;
+        let files = |more: &[_]| build::initramfs(workspace, architecture, more, others.as_ref());
+        if parts.contains(&Part::Kexec) {
+            more.extend(parts::next(workspace, image, &files(&more)?)?);
+        }
+        let initramfs = files(&more)?;
         machine::boot(workspace, &Boot { options, kind, image, initramfs: &initramfs, only })
     };
     let boot = |kind, image: &Path| boot_one(kind, image, options.only.as_deref());
@@ -197,8 +231,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         let kind = if options.stock { Kind::Stock } else { Kind::Library };
         let ran = boot(kind, &kernel(kind)?)?;
         return match options.drop {
-            Some(dropped) => found(&ran, dropped),
-            None => passed(&ran),
+            Some(dropped) => found(&ran, dropped, parts),
+            None => passed(&ran).and_then(|()| parts::passed(parts, &ran.lines)),
         };
     }
     let (mut counted, mut longest, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
@@ -309,13 +343,18 @@ fn passed(ran: &Ran) -> Result<()> {
     Ok(())
 }
 
-/// The tests found what was left out.
-fn found(ran: &Ran, dropped: Dropped) -> Result<()> {
-    for name in dropped.found_by() {
-        let failed = format!("FAIL {name}: ");
+/// The tests found what was left out, in programs of 32 bits and at high addresses, too.
+fn found(ran: &Ran, dropped: Dropped, parts: &[Part]) -> Result<()> {
+    let again = parts.iter().filter_map(|part| part.hunts_again());
+    let again = again.filter(|_| dropped.is_hunted_again());
+    for (place, name) in iter::once("")
+        .chain(again)
+        .flat_map(|place| dropped.found_by().iter().map(move |name| (place, name)))
+    {
+        let failed = format!("FAIL {place}{name}: ");
         if !ran.lines.iter().any(|line| line.starts_with(&failed)) {
             return Err(Failure::new(format!(
-                "the flushes `{}` were left out, and the test `{name}` did not find it",
+                "the flushes `{}` were left out, and the test `{place}{name}` did not find it",
                 dropped.name()
             )));
         }

@@ -96,8 +96,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let header = ["-x", "c", "linux/include/common/lookaside_mm.h"];
     let include = ["-Ilinux/check", "-Ilinux/include/common", "-Icapi/include"];
     compile(workspace, &[&include[..], &header].concat())?;
-    let programs =
-        ["init.c", "hunters.c", "runs.c", "works.c"].map(|file| format!("linux/programs/{file}"));
+    let programs = ["init.c", "hunters.c", "parts.c", "runs.c", "works.c"]
+        .map(|file| format!("linux/programs/{file}"));
     compile(workspace, &programs.each_ref().map(String::as_str))?;
     Ok(())
 }

@@ -9,13 +9,20 @@
 #include_next <asm/mmu_context.h>
 
 #ifndef __ASSEMBLY__
-/* Also to the same mm: this CPU may have been lazy. */
-static inline void lookaside_switch_mm(struct mm_struct *from, struct mm_struct *to, struct task_struct *task)
+/* A runtime call of EFI loads efi_mm by this, and then what was loaded before. */
+static inline void lookaside_switch_now(struct mm_struct *to)
 {
 	if (to == &init_mm)
 		lookaside_mm_park();
 	else
 		check_and_switch_context(to);
+}
+#define __switch_mm lookaside_switch_now
+
+/* Also to the same mm: this CPU may have been lazy. */
+static inline void lookaside_switch_mm(struct mm_struct *from, struct mm_struct *to, struct task_struct *task)
+{
+	lookaside_switch_now(to);
 }
 #define switch_mm lookaside_switch_mm
 
