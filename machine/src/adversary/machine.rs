@@ -292,7 +292,7 @@ impl Machine {
 
     /// Whether an NMI may come to a CPU now.
     pub(crate) fn takes_nmi(&self, cpu: usize) -> bool {
-        self.cpus[cpu].nmis > 0 && !self.cpus[cpu].in_nmi
+        self.cpus[cpu].nmis > 0 && !self.cpus[cpu].in_nmi && self.stopped & 1 << cpu == 0
     }
 
     /// Executes the operation that `cpu` has announced.
@@ -335,7 +335,8 @@ impl Machine {
             Op::End => {
                 self.drain_all(cpu);
                 self.invalidates_from_now(cpu);
-                self.open |= 1 << cpu;
+                // A CPU that is off takes none.
+                self.open |= 1 << cpu & !self.stopped;
                 0
             }
             Op::Load(word, order) => {
