@@ -50,7 +50,8 @@ impl Machine {
                 let entry = self.cpus[cpu].tlb[index];
                 if entry.is(Entry::TABLE) == table && self.reaches(&entry, frame) {
                     self.mark(cpu, index, Entry::REVOKED, Rule::FreedFrame);
-                    let walks = self.stopped & 1 << cpu == 0;
+                    // A CPU that boots has to remove it before it is up: see `check_kernel`.
+                    let walks = (self.stopped | self.booting) & 1 << cpu == 0;
                     if table && self.config.walks_outlive_tags && walks {
                         let why = "is held, under a tag that no root names";
                         self.fail_entry(Rule::FreedFrame, cpu, cpu, &entry, why);
