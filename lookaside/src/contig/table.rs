@@ -76,6 +76,10 @@ impl<'a, W: Word, F: Format> Entries<'a, W, F> {
     /// It is the state of one block: every entry is checked to belong to it. It may be out of date
     /// when the caller looks at it; a caller that takes the page looks again afterwards.
     ///
+    /// Where it is absent, its block may be being taken out or broken at this moment: the entries beside it may be there
+    /// still, and CPUs use the page through them. So no gather relies on what this finds absent
+    /// ([`Gather::relies_on`](crate::Gather::relies_on)) unless no block was there: for that, take the table's lock.
+    ///
     /// # Errors
     ///
     /// * [`Error::BeyondTable`] if there is no such slot.

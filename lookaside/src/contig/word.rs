@@ -30,7 +30,8 @@ pub(super) fn take<W: Word>(word: &W) -> Raw {
     // the flush.
     //
     // ORDER O-CONTIG-TAKE (pairs with O-CONTIG-READ): the beginning of the gather (O-BEGUN), then the empty slot. A
-    // reader without the table's lock that finds the slot empty, and relies on that, sees that a gather is under way.
+    // reader without the table's lock that finds the slot of a plain page empty, and relies on that, sees that a gather is
+    // under way. Of a block nothing is to be relied on: its other entries may still map the page.
     Raw(word.swap(0, Ordering::Release))
 }
 

@@ -154,7 +154,8 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         self.unlink_table(range);
     }
 
-    /// The caller has walked `range`, and also acts on entries that it found absent there. If another gather
+    /// The caller has walked `range`, and also acts on entries that it found absent there, under the table's lock where they
+    /// may have been contiguous (see [`Entries::get`](crate::contig::Entries::get)). If another gather
     /// may have cleared them and has not completed its flush, the flush of this one includes the range. The page size
     /// of `range` does not matter: what was there before may have been smaller.
     #[doc(alias = "mm_tlb_flush_nested")]

@@ -1,6 +1,6 @@
 //! The targets of a shootdown that have not been seen to acknowledge.
 
-use crate::ids::Targets;
+use crate::ids::{CpuId, Targets};
 
 /// How many groups of CPUs may be pending at one time. A group has up to 64 CPUs; with more groups the
 /// initiator waits for the first before it goes on.
@@ -16,10 +16,11 @@ pub(super) struct PendingTargets {
     later: Option<Later>,
 }
 
-/// The groups after the oldest one.
+/// The groups after the oldest one, in two arrays without padding: flushes that wait with interrupts on are moved about.
 struct Later {
-    groups: [Targets; GROUPS - 1],
-    count: usize,
+    first: [CpuId; GROUPS - 1],
+    count: u32,
+    masks: [u64; GROUPS - 1],
 }
 
 impl PendingTargets {
@@ -41,10 +42,13 @@ impl PendingTargets {
 
     #[inline(never)]
     fn add_later(&mut self, group: Targets) -> bool {
-        let none = Later { groups: [Targets::NONE; GROUPS - 1], count: 0 };
+        let none = Later { first: [CpuId(0); GROUPS - 1], count: 0, masks: [0; GROUPS - 1] };
         let later = self.later.get_or_insert(none);
-        let Some(free) = later.groups.get_mut(later.count) else { return false };
-        *free = group;
+        let free = later.count as usize;
+        if free == GROUPS - 1 {
+            return false;
+        }
+        (later.first[free], later.masks[free]) = (group.first, group.mask);
         later.count += 1;
         true
     }
@@ -61,9 +65,10 @@ impl PendingTargets {
     #[inline(never)]
     fn take_next(&mut self) {
         let Some(later) = &mut self.later else { return };
-        self.oldest = later.groups[0];
-        later.groups.copy_within(1.., 0);
-        later.groups[GROUPS - 2] = Targets::NONE;
+        self.oldest = Targets { first: later.first[0], mask: later.masks[0] };
+        later.first.copy_within(1.., 0);
+        later.masks.copy_within(1.., 0);
+        later.masks[GROUPS - 2] = 0;
         later.count = later.count.saturating_sub(1);
     }
 }
@@ -71,7 +76,6 @@ impl PendingTargets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::CpuId;
 
     #[test]
     fn groups_come_out_in_the_order_in_which_they_were_added() {
@@ -91,7 +95,7 @@ mod tests {
             assert_eq!(pending.oldest, group(first));
             pending.set_oldest(Targets::NONE);
         }
-        assert_eq!(pending.oldest, Targets::NONE);
+        assert_eq!(pending.oldest.mask, 0, "nothing is pending");
         assert!(pending.add(group(7)) && pending.oldest == group(7), "from the start again");
     }
 }

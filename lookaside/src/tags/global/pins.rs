@@ -31,6 +31,9 @@ impl<P: Platform> CurrentCpu<'_, P, GlobalAsids<'_, P>> {
     ///
     /// While it is pinned, a device may hold translations under the tag: flushes of the space must
     /// reach the device too, for which the kernel is responsible.
+    ///
+    /// A full barrier of the driver (on Arm a `DSB`, as before every write to a device) comes between this and the write that
+    /// gives the device the tag: without it a flush may not see the pin and not reach the device.
     #[doc(alias = "arm64_mm_context_get")]
     ///
     /// # Errors
