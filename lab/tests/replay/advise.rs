@@ -156,11 +156,11 @@ fn who_never_asks_another_cpu_is_told_so() {
 
 #[test]
 fn why_take_is_not_said_is_on_the_page() {
-    let asked = |machine: &str, cpus: &str| {
-        json(&["traces/threads.trace", "--machine", machine, "--cpus", cpus, "--plausible", "9"])
-    };
-    for (machine, cpus, is_best) in [("milan_72cpu", "8", true), ("genoa", "4", false)] {
-        let of = asked(machine, cpus);
+    for (trace, machine, cpus, is_best) in [
+        ("traces/corpus/judged/pool.trace", "milan_72cpu", "8", true),
+        ("traces/threads.trace", "genoa", "4", false),
+    ] {
+        let of = json(&[trace, "--machine", machine, "--cpus", cpus, "--plausible", "9"]);
         assert_eq!(of["verdict"], "cannot-tell", "{of}");
         assert_eq!(of["certainty"].as_f64() >= Some(0.6), is_best, "{of}");
         let why = of["reasons"][0].as_str().expect("a reason");
