@@ -247,7 +247,6 @@ impl FlushRanges {
         if let Some(page) = self.only_page() {
             let page = [page]; // Of its own: nothing else of these ranges need be in memory.
             let entries = Invalidation::ranges(tag, &page, TableChange::LastLevel);
-            let errata = if P::Mmu::PAGE_FLUSHES_HAVE_ERRATA { errata } else { Errata::NONE };
             platform.mmu().flush(errata, entries, Scope::Local);
         } else {
             self.flush_several(platform, errata, tag, mapped);

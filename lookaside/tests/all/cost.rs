@@ -4,228 +4,21 @@
 //! everybody. On the common paths nothing of the last kind may be written, because each such write
 //! takes a cache line away from every other CPU.
 
-use core::{
-    cell::{Cell, RefCell},
-    ops::Range,
-    sync::atomic::AtomicU64,
-};
+mod machine;
+
+use core::{cell::RefCell, ops::Range};
 use std::{collections::BTreeSet, rc::Rc};
 
 use lookaside::{
-    AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
-    arch::{Held, Invalidation, Properties, Root, Scope, Tag},
-    platform::{Costs, CpuId, Ordering, Targets, Word},
-    tags::{GlobalAsidsConfig, Released, Residents, Switched, Tags},
+    AddressSpace, CurrentCpu, Gather, VaRange,
+    arch::Root,
+    tags::{Released, Residents, Switched, Tags},
 };
-use lookaside_testkit::{COSTS, Hardware, TestMmu};
 
-// ---- Words that count
-
-/// What was done to a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Load,
-    Store,
-    /// Read, modified and written in one.
-    Rmw,
-}
-
-/// What a CPU does that is interrupted.
-type Serve = Rc<dyn Fn(u32)>;
-
-thread_local! {
-    static ACCESSES: RefCell<Vec<(usize, Kind)>> = const { RefCell::new(Vec::new()) };
-    /// How often a TLB was told to forget something.
-    static FLUSHES: Cell<usize> = const { Cell::new(0) };
-    static CPU: Cell<u32> = const { Cell::new(0) };
-    /// Who was interrupted and has not served.
-    static PENDING: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
-    /// How many accesses there had been at each invalidation.
-    static FLUSHED_AT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-    /// Serves as a CPU.
-    static SERVE: RefCell<Option<Serve>> = const { RefCell::new(None) };
-}
-
-struct Counted(AtomicU64);
-
-impl Counted {
-    fn note(&self, kind: Kind) -> &AtomicU64 {
-        let accesses = ACCESSES.with_borrow_mut(|all| {
-            all.push((core::ptr::from_ref(self).addr(), kind));
-            all.len()
-        });
-        assert!(accesses < 1 << 20, "this does not end");
-        &self.0
-    }
-}
-
-impl Word for Counted {
-    #[allow(
-        clippy::declare_interior_mutable_const,
-        reason = "the constant is a template: each use makes a word of its own"
-    )]
-    const ZERO: Self = Self(AtomicU64::new(0));
-
-    fn load(&self, order: Ordering) -> u64 {
-        self.note(Kind::Load).load(order)
-    }
-
-    fn store(&self, value: u64, order: Ordering) {
-        self.note(Kind::Store).store(value, order);
-    }
-
-    fn swap(&self, value: u64, order: Ordering) -> u64 {
-        self.note(Kind::Rmw).swap(value, order)
-    }
-
-    fn compare_exchange(
-        &self,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u64, u64> {
-        self.note(Kind::Rmw).compare_exchange(current, new, success, failure)
-    }
-
-    fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
-        self.note(Kind::Rmw).fetch_add(value, order)
-    }
-
-    fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
-        self.note(Kind::Rmw).fetch_or(bits, order)
-    }
-
-    fn fetch_and(&self, bits: u64, order: Ordering) -> u64 {
-        self.note(Kind::Rmw).fetch_and(bits, order)
-    }
-
-    fn fence(order: Ordering) {
-        core::sync::atomic::fence(order);
-    }
-}
-
-// ---- The machine
-
-struct Host {
-    mmu: TestMmu<HostMmu>,
-}
-
-#[derive(Clone, Copy)]
-struct HostMmu {
-    broadcasts: bool,
-    /// Whether a freed table concerns CPUs that hold entries of the space, too, and a broadcast is cheaper than any IPI.
-    arm: bool,
-}
-
-impl HostMmu {
-    const fn plain(broadcasts: bool) -> Self {
-        Self { broadcasts, arm: false }
-    }
-}
-
-// SAFETY: there is one thread, which is one CPU at a time.
-unsafe impl Platform for Host {
-    type Word = Counted;
-    type Mmu = TestMmu<HostMmu>;
-    type IrqsOff = ();
-    type Tables = Root;
-    type ResidentWords = &'static mut [Counted];
-
-    fn root(root: &Root) -> Root {
-        *root
-    }
-
-    fn mmu(&self) -> &TestMmu<HostMmu> {
-        &self.mmu
-    }
-
-    fn cpu(&self) -> CpuId {
-        CpuId(CPU.get())
-    }
-
-    fn send_ipi(&self, targets: Targets) {
-        PENDING.with_borrow_mut(|pending| pending.extend(targets.iter().map(|cpu| cpu.0)));
-    }
-
-    fn relax(&self) {
-        let before = CPU.get();
-        let serve = SERVE.with_borrow(Clone::clone).expect("somebody serves");
-        for cpu in PENDING.take() {
-            serve(cpu);
-        }
-        CPU.set(before);
-    }
-}
-
-fn flushed() {
-    FLUSHES.set(FLUSHES.get() + 1);
-    let accesses = ACCESSES.with_borrow(Vec::len);
-    FLUSHED_AT.with_borrow_mut(|all| all.push(accesses));
-}
-
-impl Hardware for HostMmu {
-    fn properties(&self) -> Properties {
-        // A fresh tag never pays.
-        const COSTLY_TAGS: Costs = Costs { retag: 1000, ..COSTS };
-        const COSTLY_IPIS: Costs = Costs { ipi: 1000, ..COSTLY_TAGS };
-        let &Self { broadcasts, arm: walks_outlive_tags } = self;
-        let costs = if walks_outlive_tags { &COSTLY_IPIS } else { &COSTLY_TAGS };
-        Properties { broadcasts, walks_outlive_tags, ..Properties::plain(16, costs) }
-    }
-
-    fn load(&self, _: Root, _: Tag, held: Held) {
-        if held == Held::Drop {
-            flushed();
-        }
-    }
-
-    fn flush(&self, entries: Invalidation<'_>, _: Scope) {
-        if !matches!(entries, Invalidation::Kernel { .. }) {
-            flushed();
-        }
-    }
-}
-
-fn words(count: usize) -> &'static mut [Counted] {
-    Vec::leak((0..count).map(|_| Counted::ZERO).collect())
-}
-
-type Machine<T> = Tlb<'static, Host, T>;
-
-const CPUS: usize = 2;
-/// As many as the largest machines have that one kernel runs on.
-const MANY: usize = 4096;
-
-fn machine<T: Tags<Host> + 'static>(tags: T, cpus: usize, mmu: HostMmu) -> &'static Machine<T> {
-    let storage = Vec::leak((0..cpus).map(|_| Cpu::new()).collect());
-    let tlb = Tlb::new(Host { mmu: TestMmu(mmu) }, tags, storage).unwrap();
-    let tlb: &'static _ = Box::leak(Box::new(tlb));
-    for cpu in 0..cpus as u32 {
-        CPU.set(cpu);
-        tlb.online(&(), &()).unwrap();
-    }
-    SERVE.set(Some(Rc::new(move |cpu| on(cpu, tlb, |this_cpu| this_cpu.handle_ipi()))));
-    tlb
-}
-
-fn recent(cpus: usize) -> &'static Machine<PerCpuAsids<6>> {
-    machine(PerCpuAsids::new(), cpus, HostMmu::plain(false))
-}
-
-fn epochs_of(cpus: usize, broadcasts: bool) -> &'static Machine<GlobalAsids<'static, Host>> {
-    epochs_on(cpus, HostMmu::plain(broadcasts))
-}
-
-fn epochs_on(cpus: usize, mmu: HostMmu) -> &'static Machine<GlobalAsids<'static, Host>> {
-    let (host, config) = (Host { mmu: TestMmu(mmu) }, GlobalAsidsConfig::default());
-    let storage = words(GlobalAsids::<Host>::words_for(config.tags));
-    machine(GlobalAsids::new(&host, config, storage).unwrap(), cpus, mmu)
-}
-
-fn epochs() -> &'static Machine<GlobalAsids<'static, Host>> {
-    epochs_of(CPUS, true)
-}
+use machine::{
+    ACCESSES, CPU, CPUS, Counted, FLUSHED_AT, FLUSHES, Host, HostMmu, Kind, MANY, Machine, SERVE,
+    epochs, epochs_of, epochs_on, recent, words,
+};
 
 /// A space, and where its residents are.
 struct Spaced {
@@ -476,6 +269,18 @@ fn local_03_a_flush_writes_nothing_about_cpus_that_are_stale_already() {
     check(epochs_of(MANY, true));
     check(epochs_of(MANY, false));
     check(recent(MANY));
+}
+
+#[test]
+fn a_cpu_becomes_lazy_by_a_locked_operation_which_waits_for_non_temporal_stores() {
+    fn check<T: Tags<Host>>(tlb: &Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = on(0, tlb, |this_cpu| this_cpu.switch(&a));
+        let ((), cost) = account(0, tlb, &a, |this_cpu| this_cpu.lazy());
+        assert_eq!((cost.rmws, cost.own, cost.space, cost.shared), (1, 1, 0, 0), "{cost:?}");
+    }
+    check(epochs());
+    check(recent(CPUS));
 }
 
 #[test]

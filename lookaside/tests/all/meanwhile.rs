@@ -1,11 +1,20 @@
-//! What others do between two steps of a flush.
+//! What others do, or see, between two steps of a flush or a switch.
 
 use crate::support::{
     COSTS, Fake, Moment, Op,
-    machine::{Machine, Strategy, What, epochs, flush, pages, recent, space, switch, this_cpu},
+    machine::{
+        Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch, this_cpu,
+    },
     on, words,
 };
-use lookaside::{AddressSpace, Gather, arch::Wait, counts::Outcome, flush::Batch};
+use lookaside::{
+    AddressSpace, Gather, GlobalAsids,
+    arch::Wait,
+    counts::Outcome,
+    flush::Batch,
+    platform::CpuId,
+    tags::{RootState, Tags},
+};
 
 const CPUS: usize = 200;
 
@@ -129,4 +138,32 @@ fn a_flush_local_on_recheck_broadcasts_if_a_cpu_enters_later() {
     let page = Op::FlushRangeEverywhere(tag, 0x5000, 1, Wait::Now);
     assert_eq!(acts.last(), Some(&(0, page)));
     assert_eq!(tlb.platform().outcome(), (Outcome::Broadcast, 0));
+}
+
+#[test]
+fn what_a_cpu_settles_before_its_root_is_loaded_is_that_it_runs_the_space() {
+    fn check(reached_before: bool, leave: fn(Machine<GlobalAsids<'static, Fake>>)) {
+        let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+        let (a, other) = (lasting(tlb), space(tlb, 2));
+        if reached_before {
+            let _ = switch(tlb, 0, a);
+        } else {
+            let _ = switch(tlb, 70, a);
+        }
+        let _ = switch(tlb, 0, &other);
+        leave(tlb);
+        let (settled, has_settled) = std::sync::mpsc::channel();
+        tlb.platform().meanwhile(Moment::Settled, move || {
+            settled.send(()).unwrap();
+            let context = GlobalAsids::context_id(tlb, a).unwrap();
+            let seen = GlobalAsids::root_state(tlb, CpuId(0), context);
+            assert_eq!(seen, RootState::Loaded, "before walks of the space can begin");
+        });
+        let _ = switch(tlb, 0, a);
+        assert!(has_settled.try_recv().is_ok(), "it settles");
+    }
+    // Present; absent, with a tag that another CPU has given to the space; from the reserved root.
+    check(true, |_| ());
+    check(false, |_| ());
+    check(true, |tlb| park(tlb, 0));
 }

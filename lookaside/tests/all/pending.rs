@@ -60,6 +60,28 @@ fn a_begun_flush_completes_when_its_target_has_acknowledged() {
 }
 
 #[test]
+fn a_begun_flush_that_was_not_described_makes_no_later_request_unreadable() {
+    fn check<T: Strategy>(tlb: Machine<T>, begin: fn(Machine<T>, &'static AddressSpace<Fake>)) {
+        let a = shared(tlb, 1);
+        begin(tlb, a);
+        tlb.platform().forget_logs();
+        let _ = flush(tlb, 0, a, |gather| gather.revoke(pages(0x10_0000, 9)));
+        let acts = acts(tlb, 1);
+        assert!(matches!(acts[..], [Op::FlushRange(_, 0x10_0000, 9)]), "{acts:?}");
+    }
+    /// Begins to flush a kernel page, which fits the ring, and does not wait.
+    fn kernel<T: Strategy>(tlb: Machine<T>, _: &AddressSpace<Fake>) {
+        let mut gather = KernelGather::new(tlb);
+        gather.revoke(pages(KERNEL, 1));
+        core::mem::forget(on(0, || tlb.begin_flush_kernel(&(), gather)));
+    }
+    // A page that the target was told.
+    check(recent(4, Fake::new(4, 12)), |tlb, a| core::mem::forget(begin(tlb, a, 0x5000, ())));
+    check(recent(4, Fake::new(4, 12)), kernel);
+    check(epochs(4, Fake::new(4, 16).without_broadcast()), kernel);
+}
+
+#[test]
 fn a_begun_flush_without_targets_is_complete() {
     let tlb = recent(4, Fake::new(4, 12));
     let a = Box::leak(Box::new(space(tlb, 1)));

@@ -2,7 +2,7 @@
 //! than must.
 
 use crate::support::{
-    Fake, Moment, Op,
+    Fake, Op,
     machine::{
         ByEpochs, Machine, Strategy, What, epochs, flush, pages, park, recent, space, switch,
         this_cpu,
@@ -14,7 +14,7 @@ use lookaside::{
     arch::{Held, Wait},
     counts::Outcome,
     platform::CpuId,
-    tags::{Residency, RootState, Switched, Tags},
+    tags::{Residency, Switched},
 };
 
 /// CPUs are numbered beyond one word of residency, and one of targets.
@@ -499,35 +499,6 @@ fn local_07_what_a_cpu_has_said_is_settled_before_its_root_is_loaded() {
             "{log:?}"
         );
     }
-}
-
-#[test]
-fn what_a_cpu_settles_before_its_root_is_loaded_is_that_it_runs_the_space() {
-    fn check(reached_before: bool, leave: fn(Machine<GlobalAsids<'static, Fake>>)) {
-        let tlb = epochs(CPUS, Fake::new(CPUS, 16));
-        let (a, other): (&'static AddressSpace<_>, _) =
-            (Box::leak(Box::new(space(tlb, 1))), space(tlb, 2));
-        if reached_before {
-            let _ = switch(tlb, 0, a);
-        } else {
-            let _ = switch(tlb, OTHER, a);
-        }
-        let _ = switch(tlb, 0, &other);
-        leave(tlb);
-        let (settled, has_settled) = std::sync::mpsc::channel();
-        tlb.platform().meanwhile(Moment::Settled, move || {
-            settled.send(()).unwrap();
-            let context = GlobalAsids::context_id(tlb, a).unwrap();
-            let seen = GlobalAsids::root_state(tlb, CpuId(0), context);
-            assert_eq!(seen, RootState::Loaded, "before walks of the space can begin");
-        });
-        let _ = switch(tlb, 0, a);
-        assert!(has_settled.try_recv().is_ok(), "it settles");
-    }
-    // Present; absent, with a tag that another CPU has given to the space; from the reserved root.
-    check(true, |_| ());
-    check(false, |_| ());
-    check(true, |tlb| park(tlb, 0));
 }
 
 #[test]

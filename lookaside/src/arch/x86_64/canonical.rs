@@ -29,7 +29,8 @@ impl Levels {
 
     /// Refuses an address that is not canonical.
     ///
-    /// Every operand of `INVLPG`, `INVPCID` and `INVLPGB` that is not in the lower half passes through here first. The
+    /// Every operand of `INVLPG`, `INVPCID` and `INVLPGB` passes through here first, unless it was seen to be a page of the
+    /// lower half, all of which is canonical. The
     /// instructions disagree about such an address: `INVLPG` does nothing, `INVPCID` raises `#GP`
     /// (SDM vol. 2, both entries). A kernel that passes on an address chosen by somebody else and
     /// moves from the one to the other acquires a crash (XSA-279, CVE-2018-19965). Nothing can be
