@@ -62,8 +62,6 @@
 //! #     fn write_ttbr0(&self, _: u64) {}
 //! #     fn read_ttbr1(&self) -> u64 { 0 }
 //! #     fn write_ttbr1(&self, _: u64) {}
-//! #     fn read_tcr(&self) -> u64 { 0 }
-//! #     fn write_tcr(&self, _: u64) {}
 //! #     fn ic_iallu(&self) {}
 //! # }
 //! # struct Hw { mmu: Aarch64<Native> }

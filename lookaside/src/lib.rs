@@ -45,8 +45,6 @@
 //! #     fn write_ttbr0(&self, _: u64) {}
 //! #     fn read_ttbr1(&self) -> u64 { 0 }
 //! #     fn write_ttbr1(&self, _: u64) {}
-//! #     fn read_tcr(&self) -> u64 { 0 }
-//! #     fn write_tcr(&self, _: u64) {}
 //! #     fn ic_iallu(&self) {}
 //! # }
 //! # fn cpu_number() -> u32 { 0 }
@@ -95,7 +93,7 @@
 //!     features,
 //!     // Boot code has written `registers::tcr(16, &features)`: T0SZ 16, 4 KiB pages; AS and IPS are filled in.
 //!     tcr: read_tcr_el1(),
-//!     park: Park::ReservedRoot(0x4000_1000),
+//!     reserved_root: 0x4000_1000,
 //!     sharing: Sharing::Private,
 //!     pairing: Pairing::Single,
 //!     asid_in: AsidIn::Ttbr0,

@@ -163,10 +163,6 @@ mod tests {
             0
         }
         fn write_ttbr1(&self, _: u64) {}
-        fn read_tcr(&self) -> u64 {
-            0
-        }
-        fn write_tcr(&self, _: u64) {}
         fn ic_iallu(&self) {}
     }
 
@@ -201,8 +197,7 @@ mod tests {
         static TLB: StaticTlb<Hw, 2> = StaticTlb::new();
         let id = IdRegisters { mmfr0: 5, ..IdRegisters::default() };
         let features = Features::decode(id);
-        let park = Park::ReservedRoot(0x4000_1000);
-        let config = Config::new(features, registers::tcr(16, &features), park);
+        let config = Config::new(features, registers::tcr(16, &features), 0x4000_1000);
         let other = thread::spawn(|| {
             loop {
                 if let Some(tlb) = TLB.get() {

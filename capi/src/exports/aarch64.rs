@@ -4,7 +4,7 @@ use core::arch::asm;
 
 use lookaside::arch::{
     Sharing, Tag,
-    aarch64::{self, Aarch64, AsidIn, Bbm, Config, IdRegisters, Native, Pairing, Park},
+    aarch64::{self, Aarch64, AsidIn, Bbm, Config, IdRegisters, Native, Pairing},
 };
 
 use crate::error::Refused;
@@ -77,7 +77,7 @@ pub(super) fn mmu(boot: &Boot) -> Result<Mmu, Refused> {
     let config = Config {
         features: boot.features.decoded()?,
         tcr: boot.tcr,
-        park: Park::ReservedRoot(boot.reserved_root),
+        reserved_root: boot.reserved_root,
         sharing: if has(SHARED_TLBS) { Sharing::Shared } else { Sharing::Private },
         pairing: if has(ASID_PAIRS) { Pairing::Paired } else { Pairing::Single },
         asid_in: if has(ASID_IN_TTBR1) {

@@ -11,7 +11,7 @@ use lookaside::{
     Error, Platform,
     arch::{
         Held, Invalidation, Mmu, Properties, Root, Scope, Sharing, Tag,
-        aarch64::{self, Aarch64, AsidIn, Dsb, IdRegisters, Pairing, Park, Tlbi},
+        aarch64::{self, Aarch64, AsidIn, Dsb, IdRegisters, Pairing, Tlbi},
         riscv64::{self, Extensions, Mode, Remote, Riscv},
         x86_64::{self, Invpcid, Levels, Tables, Use, UserFlush, X86},
     },
@@ -77,14 +77,6 @@ impl aarch64::Instructions for Insn {
     }
     #[inline(always)]
     fn write_ttbr1(&self, value: u64) {
-        CONTROL.write(value);
-    }
-    #[inline(always)]
-    fn read_tcr(&self) -> u64 {
-        CONTROL.read()
-    }
-    #[inline(always)]
-    fn write_tcr(&self, value: u64) {
         CONTROL.write(value);
     }
     #[inline(always)]
@@ -256,7 +248,7 @@ pub(crate) fn arm() -> Result<Aarch64<Insn>, Error> {
         features: arm_features(),
         // T0SZ 16, 4 KiB granule, 48-bit physical addresses, 16-bit ASIDs.
         tcr: 16 | 5 << 32 | 1 << 36,
-        park: Park::ReservedRoot(RESERVED),
+        reserved_root: RESERVED,
         sharing: Sharing::Private,
         pairing: Pairing::Single,
         asid_in: AsidIn::Ttbr0,

@@ -36,8 +36,6 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// #     fn write_ttbr0(&self, _: u64) {}
     /// #     fn read_ttbr1(&self) -> u64 { 0 }
     /// #     fn write_ttbr1(&self, _: u64) {}
-    /// #     fn read_tcr(&self) -> u64 { 0 }
-    /// #     fn write_tcr(&self, _: u64) {}
     /// #     fn ic_iallu(&self) {}
     /// # }
     /// # struct Hw(Aarch64<Native>);
@@ -58,7 +56,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// # let hw = Hw(Aarch64::new(Native, Config {
     /// #     features,
     /// #     tcr: registers::tcr(16, &features),
-    /// #     park: Park::ReservedRoot(0x4000_1000),
+    /// #     reserved_root: 0x4000_1000,
     /// #     sharing: Sharing::Private,
     /// #     pairing: Pairing::Single,
     /// #     asid_in: AsidIn::Ttbr0,

@@ -21,10 +21,6 @@ impl Instructions for Paper {
         0
     }
     fn write_ttbr1(&self, _: u64) {}
-    fn read_tcr(&self) -> u64 {
-        0
-    }
-    fn write_tcr(&self, _: u64) {}
     fn ic_iallu(&self) {}
 }
 

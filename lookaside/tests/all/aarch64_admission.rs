@@ -6,7 +6,7 @@ use lookaside::{
     arch::{
         Errata, Held, Mmu, Root, Sharing, Tag,
         aarch64::{
-            Aarch64, AsidIn, Config, Features, IdRegisters, Pairing, Park, Stage2, Stage2Config,
+            Aarch64, AsidIn, Config, Features, IdRegisters, Pairing, Stage2, Stage2Config,
             registers::{TCR_A1, TCR_AS, TCR_DS, TCR_EPD0, VTCR_DS, VTCR_SL2, VTCR_T0SZ, VTCR_VS},
         },
     },
@@ -48,7 +48,7 @@ fn asid_03_tag_width_comes_from_the_register_and_not_from_the_cpu() {
 #[test]
 fn asid_02_a1_must_say_where_the_tag_is() {
     assert!(matches!(refused(Config { tcr: TCR | TCR_A1, ..config() }), Error::Unsupported(_)));
-    let ttbr1 = a1(Park::Epd0);
+    let ttbr1 = a1();
     assert!(matches!(refused(Config { tcr: TCR, ..ttbr1 }), Error::Unsupported(_)));
 }
 
@@ -62,10 +62,10 @@ fn a_cpu_whose_register_has_another_a1_or_as_is_refused() {
     // The value was computed, and not written: 16 bits of ASID are promised, of which hardware looks at 8.
     assert!(matches!(admitted(config(), TCR & !TCR_AS), Err(Error::MissingFeature(_))));
     assert!(matches!(admitted(config(), TCR | TCR_A1), Err(Error::MissingFeature(_))));
-    assert!(matches!(admitted(a1(Park::Epd0), TCR), Err(Error::MissingFeature(_))));
+    assert!(matches!(admitted(a1(), TCR), Err(Error::MissingFeature(_))));
     // The rest may differ: `EPD0` does.
     assert_eq!(admitted(config(), TCR), Ok(Errata::NONE));
-    assert_eq!(admitted(a1(Park::Epd0), TCR | TCR_A1 | TCR_EPD0), Ok(Errata::NONE));
+    assert_eq!(admitted(a1(), TCR | TCR_A1 | TCR_EPD0), Ok(Errata::NONE));
 }
 
 #[test]
@@ -97,11 +97,11 @@ fn a_cpu_that_lacks_a_feature_in_use_is_refused() {
 fn impossible_control_registers_are_refused() {
     assert!(matches!(refused(Config { tcr: TCR | 0b11 << 14, ..config() }), Error::Unsupported(_)));
     assert!(matches!(refused(Config { tcr: TCR | TCR_DS, ..config() }), Error::MissingFeature(_)));
-    let park = Park::ReservedRoot(0x1800);
-    assert_eq!(refused(Config { park, ..config() }), Error::BadRoot { address: 0x1800 });
+    let reserved_root = 0x1800;
+    assert_eq!(refused(Config { reserved_root, ..config() }), Error::BadRoot { address: 0x1800 });
     for (table, user_table) in [(0x20, 0x40), (0x40, 0x20)] {
         let asid_in = AsidIn::Ttbr1 { table, user_table };
-        assert_eq!(refused(Config { asid_in, ..a1(Park::Epd0) }), Error::BadRoot { address: 0x20 });
+        assert_eq!(refused(Config { asid_in, ..a1() }), Error::BadRoot { address: 0x20 });
     }
 }
 

@@ -5,7 +5,7 @@ use crate::aarch64::*;
 use lookaside::arch::{
     Errata, Held, Invalidation, Mmu, Scope, SeparateRoots, Sharing, Tag,
     aarch64::{
-        Aarch64, AsidIn, Config, Features, Pairing, Park, Stage2, Stage2Config, registers::TCR_EPD0,
+        Aarch64, AsidIn, Config, Features, Pairing, Stage2, Stage2Config, registers::TCR_EPD0,
     },
     errata,
 };
@@ -65,7 +65,7 @@ fn cnp_is_set_only_if_machine_and_caller_agree() {
     };
     runs(shared, private, "ttbr0 7:0x5000; isb");
     runs(shared, |m| m.park(Errata::NONE), "ttbr0 0:0x1000; isb");
-    let shared = Config { sharing: Sharing::Shared, ..a1(Park::ReservedRoot(RESERVED)) };
+    let shared = Config { sharing: Sharing::Shared, ..a1() };
     runs(
         shared,
         |m| keep(m, Errata::NONE),
@@ -73,53 +73,8 @@ fn cnp_is_set_only_if_machine_and_caller_agree() {
     );
 }
 
-// ---- EPD0
-
 #[test]
-fn epd0_is_set_before_the_tag_leaves_and_cleared_after_the_root_arrived() {
-    runs(epd0(), |m| m.park(Errata::NONE), "epd0 on; isb; ttbr0 0:0x0; isb");
-    runs(
-        epd0(),
-        |m| {
-            m.park(Errata::NONE);
-            keep(m, Errata::NONE);
-        },
-        "epd0 on; isb; ttbr0 0:0x0; isb;
-         ttbr0 7:0x5000; isb; epd0 off; isb",
-    );
-    // From space to space one write changes both, and walks may go on.
-    runs(epd0(), |m| keep(m, Errata::NONE), "ttbr0 7:0x5000; isb");
-    runs(
-        epd0(),
-        |m| drop_held(m, Errata::NONE),
-        "epd0 on; isb; ttbr0 0:0x0; isb; tlbi aside 7; dsb nsh; isb;
-         ttbr0 7:0x5000; isb; epd0 off; isb",
-    );
-}
-
-#[test]
-fn walks_that_are_stopped_are_not_stopped_again() {
-    runs(
-        epd0(),
-        |m| {
-            m.park(Errata::NONE);
-            m.park(Errata::NONE);
-        },
-        "epd0 on; isb; ttbr0 0:0x0; isb; ttbr0 0:0x0; isb",
-    );
-    runs(
-        a1(Park::Epd0),
-        |m| {
-            m.park(Errata::NONE);
-            keep(m, Errata::NONE);
-        },
-        "epd0 on; isb; ttbr1 0:0x9000; isb;
-         ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb; epd0 off; isb",
-    );
-}
-
-#[test]
-fn with_a_reserved_root_epd0_is_the_kernels() {
+fn epd0_is_the_kernels() {
     let stopped = Config { tcr: TCR | TCR_EPD0, ..config() };
     runs(stopped, |m| keep(m, Errata::NONE), "ttbr0 7:0x5000; isb");
     runs(
@@ -133,7 +88,7 @@ fn with_a_reserved_root_epd0_is_the_kernels() {
 
 #[test]
 fn two_registers_are_written_while_nothing_can_be_walked() {
-    let reserved = a1(Park::ReservedRoot(RESERVED));
+    let reserved = a1();
     runs(
         reserved,
         |m| keep(m, Errata::NONE),
@@ -146,23 +101,11 @@ fn two_registers_are_written_while_nothing_can_be_walked() {
          ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb",
     );
     runs(reserved, |m| m.park(Errata::NONE), "ttbr0 0:0x1000; isb; ttbr1 0:0x9000; isb");
-    runs(
-        a1(Park::Epd0),
-        |m| keep(m, Errata::NONE),
-        "epd0 on; isb; ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb; epd0 off; isb",
-    );
-    runs(
-        a1(Park::Epd0),
-        |m| drop_held(m, Errata::NONE),
-        "epd0 on; isb; ttbr1 0:0x9000; isb; tlbi aside 7; dsb nsh; isb;
-         ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb; epd0 off; isb",
-    );
-    runs(a1(Park::Epd0), |m| m.park(Errata::NONE), "epd0 on; isb; ttbr1 0:0x9000; isb");
 }
 
 #[test]
 fn two_registers_and_pairs_combine() {
-    let both = Config { pairing: Pairing::Paired, ..a1(Park::ReservedRoot(RESERVED)) };
+    let both = Config { pairing: Pairing::Paired, ..a1() };
     runs(
         both,
         |m| drop_held(m, Errata::NONE),
@@ -187,7 +130,7 @@ fn the_trampoline_changes_the_asid_and_with_it_the_table_of_the_register() {
     let asid = |asid: u64, table: u64| asid << 48 | table;
     assert_eq!(roots(paired(), 7, Sharing::Private), [asid(15, 0x5000), asid(14, 0x5000)]);
     let asid_in = AsidIn::Ttbr1 { table: KERNEL, user_table: 0xb000 };
-    let a1 = Config { pairing: Pairing::Paired, asid_in, ..a1(Park::ReservedRoot(RESERVED)) };
+    let a1 = Config { pairing: Pairing::Paired, asid_in, ..a1() };
     assert_eq!(roots(a1, 7, Sharing::Private), [asid(15, 0xb000), asid(14, KERNEL)]);
     // Entries are shared if those of the load are.
     let shared = Config { sharing: Sharing::Shared, ..paired() };
@@ -213,18 +156,13 @@ fn asid_13_icache_fix_follows_every_tag_change() {
             "ttbr0 0:0x1000; isb; {fix}; tlbi aside 7; dsb nsh; isb; ttbr0 7:0x5000; isb; {fix}"
         ),
     );
-    runs(epd0(), |m| m.park(e), &format!("epd0 on; isb; ttbr0 0:0x0; isb; {fix}"));
     // With the tag in TTBR1, writes of TTBR0 change no tag.
     runs(
-        a1(Park::ReservedRoot(RESERVED)),
+        a1(),
         |m| keep(m, e),
         &format!("ttbr0 0:0x1000; isb; ttbr1 7:0x9000; isb; {fix}; ttbr0 0:0x5000; isb"),
     );
-    runs(
-        a1(Park::ReservedRoot(RESERVED)),
-        |m| m.park(e),
-        &format!("ttbr0 0:0x1000; isb; ttbr1 0:0x9000; isb; {fix}"),
-    );
+    runs(a1(), |m| m.park(e), &format!("ttbr0 0:0x1000; isb; ttbr1 0:0x9000; isb; {fix}"));
     // A switch that changes nothing, and flushes, need none.
     runs(config(), |m| m.settle(), "dsb ish; isb");
     runs(
@@ -246,17 +184,8 @@ fn falkor_changes_tag_and_table_one_after_the_other() {
         |m| drop_held(m, e),
         &format!("{park}; tlbi aside 7; dsb nsh; isb; ttbr0 7:0x1000; isb; ttbr0 7:0x5000; isb"),
     );
-    runs(
-        epd0(),
-        |m| keep(m, e),
-        "epd0 on; isb; ttbr0 0:0x0; isb; ttbr0 7:0x5000; isb; epd0 off; isb",
-    );
     // With two registers they are apart anyway.
-    runs(
-        a1(Park::ReservedRoot(RESERVED)),
-        |m| keep(m, e),
-        "ttbr0 0:0x1000; isb; ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb",
-    );
+    runs(a1(), |m| keep(m, e), "ttbr0 0:0x1000; isb; ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use lookaside::{
         Errata, Mmu as _, Sharing,
         aarch64::{
             Aarch64, AsidIn, Bbm, Config, Dsb, Features, HardwareUpdates, IdRegisters,
-            Instructions, Pairing, Park, Tlbi, registers,
+            Instructions, Pairing, Tlbi, registers,
         },
         errata::{self, Affected, Effect, Feature, Found},
         riscv64::{Identity, sbi},
@@ -215,10 +215,6 @@ impl Instructions for Idle {
         0
     }
     fn write_ttbr1(&self, _: u64) {}
-    fn read_tcr(&self) -> u64 {
-        0
-    }
-    fn write_tcr(&self, _: u64) {}
     fn ic_iallu(&self) {}
 }
 
@@ -226,7 +222,7 @@ fn arm(features: Features, more: u64, sharing: Sharing) -> Result<Aarch64<Idle>,
     let config = Config {
         features,
         tcr: 16 | 5 << 32 | 1 << 36 | more,
-        park: Park::ReservedRoot(0x1000),
+        reserved_root: 0x1000,
         sharing,
         pairing: Pairing::Single,
         asid_in: AsidIn::Ttbr0,

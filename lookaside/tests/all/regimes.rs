@@ -11,8 +11,8 @@ use lookaside::{
     arch::{
         Mmu, Root, Sharing,
         aarch64::{
-            Aarch64, AsidIn, Config, Dsb, Features, IdRegisters, Instructions, Pairing, Park,
-            Scope, Stage2, Stage2Config, Tlbi, TlbiOp,
+            Aarch64, AsidIn, Config, Dsb, Features, IdRegisters, Instructions, Pairing, Scope,
+            Stage2, Stage2Config, Tlbi, TlbiOp,
         },
     },
     platform::{CpuId, Word},
@@ -62,10 +62,6 @@ impl Instructions for Insn {
         0
     }
     fn write_ttbr1(&self, _: u64) {}
-    fn read_tcr(&self) -> u64 {
-        0
-    }
-    fn write_tcr(&self, _: u64) {}
     fn ic_iallu(&self) {
         log(Op::IcIallu);
     }
@@ -140,7 +136,7 @@ fn stage1() -> Aarch64<Insn> {
     let config = Config {
         features: features(0),
         tcr: 16 | 5 << 32 | 1 << 36,
-        park: Park::ReservedRoot(0x1000),
+        reserved_root: 0x1000,
         sharing: Sharing::Private,
         pairing: Pairing::Single,
         asid_in: AsidIn::Ttbr0,

@@ -30,10 +30,6 @@ impl Instructions for Silent {
         0
     }
     fn write_ttbr1(&self, _: u64) {}
-    fn read_tcr(&self) -> u64 {
-        0
-    }
-    fn write_tcr(&self, _: u64) {}
     fn ic_iallu(&self) {}
 }
 
@@ -64,8 +60,8 @@ fn features() -> Features {
 
 fn hw() -> Hw {
     let features = features();
-    let park = Park::ReservedRoot(0x4000_1000);
-    Hw(Aarch64::new(Silent, Config::new(features, registers::tcr(16, &features), park)).unwrap())
+    let config = Config::new(features, registers::tcr(16, &features), 0x4000_1000);
+    Hw(Aarch64::new(Silent, config).unwrap())
 }
 
 #[test]

@@ -7,7 +7,7 @@ use lookaside::{
     AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform as _, Tlb, VaRange,
     arch::{
         Mmu, Root,
-        aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
+        aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing},
         x86_64::{self, Levels, Tables, Use, X86},
     },
     platform::{CpuId, Word as _},
@@ -251,7 +251,7 @@ pub fn arm_with(storm: Storm, seed: u64, timeline: usize) -> Result<Report, Fail
     let config = aarch64::Config {
         features,
         tcr: 16 | 5 << 32 | 1 << 36,
-        park: Park::ReservedRoot(RESERVED),
+        reserved_root: RESERVED,
         sharing: lookaside::arch::Sharing::Private,
         pairing: Pairing::Single,
         asid_in: AsidIn::Ttbr0,

@@ -59,18 +59,22 @@ impl Instructions for Insn {
     }
 
     #[track_caller]
-    fn read_tcr(&self) -> u64 {
+    fn ic_iallu(&self) {
+        step(Op::Arm(Arm::IcIallu));
+    }
+}
+
+impl Insn {
+    /// `MRS TCR_EL1`.
+    #[track_caller]
+    pub fn read_tcr(&self) -> u64 {
         step(Op::Arm(Arm::ReadTcr))
     }
 
+    /// `MSR TCR_EL1`.
     #[track_caller]
-    fn write_tcr(&self, value: u64) {
+    pub fn write_tcr(&self, value: u64) {
         step(Op::Arm(Arm::WriteTcr(value)));
-    }
-
-    #[track_caller]
-    fn ic_iallu(&self) {
-        step(Op::Arm(Arm::IcIallu));
     }
 }
 

@@ -69,14 +69,6 @@ impl Instructions for Insn {
         });
     }
 
-    fn read_tcr(&self) -> u64 {
-        step(|machine| machine.cpu().registers[TCR])
-    }
-
-    fn write_tcr(&self, value: u64) {
-        step(|machine| machine.cpu().registers[TCR] = value);
-    }
-
     fn ic_iallu(&self) {}
 }
 

@@ -4,7 +4,7 @@ use lookaside::{
     Error,
     arch::{
         Mmu, Root, Sharing,
-        aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
+        aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing},
         riscv64::{self, Extensions, Mode, Remote, Riscv},
         x86_64::{self, Levels, Tables, Use, X86},
     },
@@ -59,7 +59,7 @@ impl Hardware for Arm {
                 features: Self::features(machine),
                 // T0SZ 16, 4 KiB granule, 48-bit physical addresses, and AS.
                 tcr: 16 | 5 << 32 | u64::from(wide) << 36,
-                park: Park::ReservedRoot(RESERVED),
+                reserved_root: RESERVED,
                 sharing: Sharing::Private,
                 pairing: if machine.features.paired { Pairing::Paired } else { Pairing::Single },
                 asid_in: AsidIn::Ttbr0,

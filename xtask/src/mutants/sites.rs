@@ -104,7 +104,6 @@ pub(super) const INSTRUCTIONS: &[&str] = &[
     "set_ttbr1",
     "write_ttbr0",
     "write_ttbr1",
-    "write_tcr",
     "write_vttbr",
     "write_cr3",
     "write_cr4",

@@ -47,17 +47,11 @@ impl Instructions for Alone {
         self.0.write_ttbr1(value);
     }
 
-    fn read_tcr(&self) -> u64 {
-        self.0.read_tcr()
-    }
 
     fn tcr_at_boot(&self) -> Option<u64> {
         self.0.tcr_at_boot()
     }
 
-    fn write_tcr(&self, value: u64) {
-        self.0.write_tcr(value);
-    }
 
     fn ic_iallu(&self) {
         self.0.ic_iallu();

@@ -2,7 +2,7 @@
 
 use lookaside::{
     Error,
-    arch::aarch64::{Aarch64, Config, Features, Park},
+    arch::aarch64::{Aarch64, Config, Features},
 };
 
 use super::{Native, cpu, register::read_register, reserved_root};
@@ -28,6 +28,6 @@ pub(crate) fn mmu() -> Result<Mmu, Error> {
     // value is the reserved root, and TCR_EL1 is the same on all CPUs. What the boot CPU can do is as
     // its registers say; `online` compares each other CPU.
     let native = unsafe { Native::new() };
-    let (tcr, park) = (read_register!("tcr_el1"), Park::ReservedRoot(reserved_root()));
-    Aarch64::new(native, Config::new(features(), tcr, park))
+    let tcr = read_register!("tcr_el1");
+    Aarch64::new(native, Config::new(features(), tcr, reserved_root()))
 }

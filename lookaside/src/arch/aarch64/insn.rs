@@ -161,18 +161,8 @@ impl Instructions for Native {
         set_register!("msr ttbr1_el1, {}", value);
     }
 
-    #[inline]
-    fn read_tcr(&self) -> u64 {
-        read_register!("mrs {}, tcr_el1")
-    }
-
     fn tcr_at_boot(&self) -> Option<u64> {
-        Some(self.read_tcr())
-    }
-
-    #[inline]
-    fn write_tcr(&self, value: u64) {
-        write_register!("msr tcr_el1, {}", value);
+        Some(read_register!("mrs {}, tcr_el1"))
     }
 
     #[inline]
@@ -251,16 +241,6 @@ impl Instructions for NativeStage2 {
     #[inline]
     fn set_ttbr1(&self, value: u64) {
         self.0.set_ttbr1(value);
-    }
-
-    #[inline]
-    fn read_tcr(&self) -> u64 {
-        read_register!("mrs {}, vtcr_el2")
-    }
-
-    #[inline]
-    fn write_tcr(&self, value: u64) {
-        write_register!("msr vtcr_el2, {}", value);
     }
 
     #[inline]

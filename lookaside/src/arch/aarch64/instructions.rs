@@ -43,18 +43,12 @@ pub trait Instructions {
         self.write_ttbr1(value);
         self.isb();
     }
-    /// `MRS TCR_EL1`.
-    #[track_caller]
-    fn read_tcr(&self) -> u64;
     /// `MRS TCR_EL1` of a CPU that comes up, to be compared with the configuration; `None` where there is nothing to
     /// compare, as on a machine in software. A type that wraps another passes it on.
     #[track_caller]
     fn tcr_at_boot(&self) -> Option<u64> {
         None
     }
-    /// `MSR TCR_EL1`.
-    #[track_caller]
-    fn write_tcr(&self, value: u64);
     /// `IC IALLU`.
     #[track_caller]
     fn ic_iallu(&self);

@@ -4,7 +4,7 @@ mod config;
 mod flush;
 
 pub(super) use config::check_address;
-pub use config::{AsidIn, Config, Pairing, Park};
+pub use config::{AsidIn, Config, Pairing};
 pub use flush::RangeFlush;
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     features::Features,
     instructions::{Dsb, Instructions, Tlbi, TlbiOp},
     range::{Asid, Planner},
-    registers::{TCR_EPD0, TTBR_CNP, TTBR_TAG_SHIFT, ttbr},
+    registers::{TTBR_CNP, TTBR_TAG_SHIFT, ttbr},
     tlbi::by_asid,
 };
 use crate::{
@@ -39,8 +39,8 @@ pub struct Aarch64<I> {
     page_shift: u32,
     /// How many bits a tag has ([`Config::tag_bits`]).
     tag_bits: u32,
-    /// One register names table and tag, a tag is one ASID that nobody shares, and walks need not be
-    /// allowed again: a load that keeps what is held is one write of table and tag.
+    /// One register names table and tag, and a tag is one ASID that nobody shares: a load that keeps what is held is one
+    /// write of table and tag.
     plain: bool,
 }
 
@@ -58,7 +58,6 @@ impl<I: Instructions> Aarch64<I> {
     pub fn new(insn: I, config: Config) -> Result<Self, Error> {
         let (lower, upper) = config.check()?;
         let plain = config.asid_in == AsidIn::Ttbr0
-            && config.park != Park::Epd0
             && config.pairing == Pairing::Single
             && config.sharing == Sharing::Private
             // Then a table's address is what the register wants.
@@ -124,15 +123,6 @@ impl<I: Instructions> Aarch64<I> {
         }
     }
 
-    /// The root register write that precedes this is in force when it returns.
-    #[inline]
-    fn synchronise(&self) {
-        // FENCE F-ARM-ROOT (pairs with the MSR before it, F-ARM-DROP): the new TTBR or TCR value is
-        // the only one that walks begin with. Without it a walk may still begin with the old value,
-        // and with two registers, with the old of one and the new of the other.
-        self.insn.isb();
-    }
-
     /// Follows each write that changes the tag, once it is in force.
     fn tag_changed(&self, errata: Errata) {
         if errata.contains(errata::ICACHE_AFTER_LOAD) {
@@ -146,21 +136,13 @@ impl<I: Instructions> Aarch64<I> {
 
     /// Stops walks of the lower half, and leaves the tag as it is where that is in `TTBR1`.
     fn stop_walks(&self, errata: Errata) {
-        match self.config.park {
-            Park::ReservedRoot(table) => {
-                self.insn.set_ttbr0(ttbr(table, Tag::RESERVED.0));
-                if self.config.asid_in == AsidIn::Ttbr0 {
-                    self.purge_reserved_tag(errata);
-                    self.tag_changed(errata);
-                }
-            }
-            Park::Epd0 => {
-                let tcr = self.insn.read_tcr();
-                if tcr & TCR_EPD0 == 0 {
-                    self.insn.write_tcr(tcr | TCR_EPD0);
-                    self.synchronise();
-                }
-            }
+        // FENCE F-ARM-ROOT (pairs with the MSR before it, F-ARM-DROP): the `ISB` in `set_ttbr0` and `set_ttbr1`, wherever
+        // they are called. The new value is the only one that walks begin with. Without it a walk may still begin with the
+        // old value, and with two registers, with the old of one and the new of the other.
+        self.insn.set_ttbr0(ttbr(self.config.reserved_root, Tag::RESERVED.0));
+        if self.config.asid_in == AsidIn::Ttbr0 {
+            self.purge_reserved_tag(errata);
+            self.tag_changed(errata);
         }
     }
 
@@ -186,18 +168,6 @@ impl<I: Instructions> Aarch64<I> {
         self.insn.isb();
     }
 
-    fn resume_walks(&self) {
-        if self.config.park == Park::Epd0 {
-            let tcr = self.insn.read_tcr();
-            if tcr & TCR_EPD0 != 0 {
-                // The table is in force already (F-ARM-ROOT): cleared any earlier, EPD0 would let
-                // walks begin from the former root.
-                self.insn.write_tcr(tcr & !TCR_EPD0);
-                self.synchronise();
-            }
-        }
-    }
-
     fn load_one_register(
         &self,
         errata: Errata,
@@ -214,13 +184,12 @@ impl<I: Instructions> Aarch64<I> {
             self.invalidate_tag(tag, Scope::Local);
             self.removed();
         }
-        if let (true, Park::ReservedRoot(reserved)) = (apart, self.config.park) {
-            // First the tag, then the table. With EPD0 no walk can start between them anyway.
-            self.insn.set_ttbr0(ttbr(reserved, self.asid(tag)));
+        if apart {
+            // First the tag, then the table.
+            self.insn.set_ttbr0(ttbr(self.config.reserved_root, self.asid(tag)));
         }
         self.insn.set_ttbr0(ttbr(table, self.asid(tag)) | self.cnp(sharing));
         self.tag_changed(errata);
-        self.resume_walks();
     }
 
     fn load_two_registers(
@@ -244,7 +213,6 @@ impl<I: Instructions> Aarch64<I> {
         self.insn.set_ttbr1(ttbr(kernel, self.asid(tag)) | self.cnp(sharing));
         self.tag_changed(errata);
         self.insn.set_ttbr0(ttbr(user, 0) | self.cnp(sharing));
-        self.resume_walks();
     }
 }
 
@@ -295,25 +263,16 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     unsafe fn load_kept(&self, root: Root, tag: Tag) {
         self.check_width(tag);
         self.insn.dsb(Dsb::Ish); // As F-ARM-SETTLE.
-        // The ISB in `set_ttbr0`, here and above, is F-ARM-ROOT (see `synchronise`), as that in `set_ttbr1`; here it is
+        // The ISB in `set_ttbr0` is F-ARM-ROOT; here it is
         // F-ARM-SETTLE-SYNC, too.
         self.insn.set_ttbr0(u64::from(tag.0) << TTBR_TAG_SHIFT | root.table);
     }
 
     fn park(&self, errata: Errata) {
         self.stop_walks(errata);
-        match (self.config.asid_in, self.config.park) {
-            (AsidIn::Ttbr0, Park::ReservedRoot(_)) => {}
-            (AsidIn::Ttbr0, Park::Epd0) => {
-                // EPD0 stops walks and not hits: the former tag must leave the register too. Nobody
-                // walks the table at 0.
-                self.insn.set_ttbr0(ttbr(0, Tag::RESERVED.0));
-                self.tag_changed(errata);
-            }
-            (AsidIn::Ttbr1 { table, .. }, _) => {
-                self.insn.set_ttbr1(ttbr(table, Tag::RESERVED.0) | self.cnp(Sharing::Shared));
-                self.tag_changed(errata);
-            }
+        if let AsidIn::Ttbr1 { table, .. } = self.config.asid_in {
+            self.insn.set_ttbr1(ttbr(table, Tag::RESERVED.0) | self.cnp(Sharing::Shared));
+            self.tag_changed(errata);
         }
     }
 

@@ -34,9 +34,8 @@
 //!    and until then walks may use the old or the new value, field by field when the tag and the
 //!    table live in different registers (D8.16, ASIDs and changes of `TTBRn`). So a switch ends with an
 //!    `ISB`, and with `TCR_EL1.A1 = 1` it passes through a root that maps nothing.
-//! 5. **`TCR_EL1.EPD0 = 1` stops walks at the next `ISB`, and not hits**: entries that were made
-//!    while it was 0 still match. So parking by `EPD0` takes the tag out of its register too, and
-//!    the new table must be in force before `EPD0` is cleared again.
+//! 5. **`TCR_EL1.EPD0` stops no walk at once**: a TLB may cache a bit of `TCR_EL1` that is 0 (the register's description),
+//!    so that a walk may start until it is invalidated. So a CPU parks on a table without valid entries.
 //! 6. **The tag is loaded after the store barrier** of rule 1, never before: between the two a
 //!    rollover may give the space another tag. The CPU that loads the new tag then walks the
 //!    new descriptor, and the invalidation of the old tag suffices. [`Aarch64::invalidate`] takes
@@ -117,7 +116,7 @@ pub use features::{Bbm, Features, Granules, HardwareUpdates, IdRegisters, Suppor
 #[cfg(any(all(target_arch = "aarch64", target_os = "none"), doc))]
 pub use insn::{Native, NativeStage2};
 pub use instructions::{Dsb, Instructions, Tlbi, TlbiOp};
-pub use mmu::{Aarch64, AsidIn, Config, Pairing, Park, RangeFlush};
+pub use mmu::{Aarch64, AsidIn, Config, Pairing, RangeFlush};
 pub use range::{Asid, Plan, Planner, Reach};
 pub use stage2::{Stage2, Stage2Config};
 pub use tlbi::{AddressSize, Geometry, Granule, Level};

@@ -11,9 +11,9 @@ use core::{
 use lookaside::arch::{
     Errata, Held, Mmu, Root, Sharing, Tag,
     aarch64::{
-        Aarch64, AsidIn, Config, Dsb, Features, IdRegisters, Instructions, Pairing, Park, Scope,
-        Stage2, Stage2Config, Tlbi, TlbiOp,
-        registers::{TCR_A1, TCR_AS, TCR_EPD0},
+        Aarch64, AsidIn, Config, Dsb, Features, IdRegisters, Instructions, Pairing, Scope, Stage2,
+        Stage2Config, Tlbi, TlbiOp,
+        registers::{TCR_A1, TCR_AS},
     },
 };
 
@@ -82,18 +82,8 @@ impl Instructions for &Recorder {
         self.root("ttbr1", value);
     }
 
-    fn read_tcr(&self) -> u64 {
-        *self.tcr.borrow()
-    }
-
     fn tcr_at_boot(&self) -> Option<u64> {
         self.tcr_at_boot.get()
-    }
-
-    fn write_tcr(&self, value: u64) {
-        let before = self.tcr.replace(value);
-        assert_eq!(before ^ value, TCR_EPD0, "only EPD0 changes");
-        self.line(if value & TCR_EPD0 == 0 { "epd0 off" } else { "epd0 on" });
     }
 
     fn ic_iallu(&self) {
@@ -130,20 +120,15 @@ pub(crate) fn config() -> Config {
     Config {
         features: features(),
         tcr: TCR,
-        park: Park::ReservedRoot(RESERVED),
+        reserved_root: RESERVED,
         sharing: Sharing::Private,
         pairing: Pairing::Single,
         asid_in: AsidIn::Ttbr0,
     }
 }
 
-pub(crate) fn epd0() -> Config {
-    Config { park: Park::Epd0, ..config() }
-}
-
-pub(crate) fn a1(park: Park) -> Config {
+pub(crate) fn a1() -> Config {
     Config {
-        park,
         tcr: TCR | TCR_A1,
         asid_in: AsidIn::Ttbr1 { table: KERNEL, user_table: KERNEL },
         ..config()

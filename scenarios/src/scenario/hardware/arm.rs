@@ -6,7 +6,7 @@ use lookaside::{
     Error,
     arch::{
         Sharing,
-        aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing, Park},
+        aarch64::{self, Aarch64, AsidIn, IdRegisters, Pairing},
     },
     platform::Costs,
 };
@@ -25,7 +25,7 @@ fn arm_mmu(
             features,
             // T0SZ 16, 4 KiB granule, 48-bit physical addresses, 16-bit ASIDs.
             tcr: 16 | 5 << 32 | 1 << 36,
-            park: Park::ReservedRoot(pa(reserved)),
+            reserved_root: pa(reserved),
             sharing,
             pairing: Pairing::Single,
             asid_in: AsidIn::Ttbr0,

@@ -4,7 +4,7 @@ use lookaside::{
     Error, GlobalAsids, PerCpuAsids,
     arch::{
         Mmu, Root, SeparateRoots, Sharing,
-        aarch64::{self, Aarch64, AsidIn, Instructions as _, Pairing, Park},
+        aarch64::{self, Aarch64, AsidIn, Instructions as _, Pairing},
         riscv64::{
             self, Extensions, Identity, Instructions as _, Mode, Remote, Riscv,
             Tables as KernelTables,
@@ -267,7 +267,7 @@ fn arm_mmu(
             features: ArmHardware::features(),
             // T0SZ 16, 4 KiB granule, 48-bit physical addresses, 16-bit ASIDs.
             tcr: 16 | 5 << 32 | 1 << 36 | a1,
-            park: Park::ReservedRoot(reserved.0 << 12),
+            reserved_root: reserved.0 << 12,
             sharing,
             pairing: Pairing::Paired,
             asid_in,

@@ -20,26 +20,17 @@ pub struct Config {
     /// What the boot CPU has. A flag cleared here is not used on any CPU, and what is set here every CPU must have. So a
     /// kernel that changes no blocks of [`crate::contig`], or has CPUs that differ in it, clears [`Features::bbm`].
     pub features: Features,
-    /// `TCR_EL1` as read back after it was written, the same on every CPU but for `EPD0`. [`Tlb::online`](crate::Tlb::online)
+    /// `TCR_EL1` as read back after it was written, the same on every CPU. [`Tlb::online`](crate::Tlb::online)
     /// refuses a CPU whose register has another `A1` or `AS`; nothing compares the rest.
     pub tcr: u64,
-    /// What a CPU walks that runs no space.
-    pub park: Park,
+    /// Physical address, in bytes, of a table without valid entries: a CPU that runs no space walks it.
+    pub reserved_root: u64,
     /// Whether CPUs may share entries: `Shared` sets CnP.
     pub sharing: Sharing,
     /// How many ASIDs a tag has.
     pub pairing: Pairing,
     /// Which register holds the ASID.
     pub asid_in: AsidIn,
-}
-
-/// What a CPU walks that runs no space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Park {
-    /// A table without valid entries, by its physical address in bytes.
-    ReservedRoot(u64),
-    /// Nothing: `TCR_EL1.EPD0` is set while no space is loaded.
-    Epd0,
 }
 
 /// How many ASIDs a tag has.
@@ -98,9 +89,9 @@ impl Pairing {
 impl Config {
     /// A kernel with one ASID for each space, in `TTBR0_EL1`, whose CPUs share no entries. Others change fields of this.
     #[must_use]
-    pub const fn new(features: Features, tcr: u64, park: Park) -> Self {
+    pub const fn new(features: Features, tcr: u64, reserved_root: u64) -> Self {
         let (sharing, pairing, asid_in) = (Sharing::Private, Pairing::Single, AsidIn::Ttbr0);
-        Self { features, tcr, park, sharing, pairing, asid_in }
+        Self { features, tcr, reserved_root, sharing, pairing, asid_in }
     }
 
     /// Checks the configuration against the boot CPU.
@@ -120,9 +111,7 @@ impl Config {
             }
         }
         self.admit(&self.features, None)?;
-        if let Park::ReservedRoot(table) = self.park {
-            self.check_table(table)?;
-        }
+        self.check_table(self.reserved_root)?;
         if let AsidIn::Ttbr1 { table, user_table } = self.asid_in {
             for table in [table, user_table] {
                 // `T1SZ` decides the alignment, and the kernel chose both; 64 bytes is what the
