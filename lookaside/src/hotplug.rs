@@ -50,12 +50,13 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// # Errors
     ///
     /// * [`Error::CpuOutOfRange`] if there is no such CPU.
-    /// * [`Error::NotStopped`] if the platform does not know that the CPU has stopped.
+    /// * [`Error::NotStopped`] if the platform does not know that the CPU has stopped, or it is this one.
     pub fn halted(&self, irqs_off: &P::IrqsOff, cpu: CpuId) -> Result<(), Error> {
         let Some(halted) = self.cpus().get(cpu.index()) else {
             return Err(Error::CpuOutOfRange { cpu, cpus: self.cpus().len() });
         };
-        if !self.platform().has_stopped(cpu) {
+        let me = self.platform().cpu();
+        if cpu == me || !self.platform().has_stopped(cpu) {
             return Err(Error::NotStopped { cpu });
         }
         // Its hardware walks nothing any more, wherever it stopped.
@@ -63,10 +64,11 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         // SAFETY: the platform says that the CPU has stopped.
         unsafe { T::stopped(self, halted) };
         self.go_down(cpu);
-        // It may have set the pending word of another CPU, on which others rely, and not have sent the IPI.
-        let me = self.platform().cpu();
+        // It may have set the pending word of another CPU, or posted to its queue, on which others rely, and not have sent
+        // the IPI.
         for (other, id) in self.cpus().iter().zip((0..).map(CpuId)) {
-            if other.queue.end_claim_of(cpu) && ![me, cpu].contains(&id) {
+            let claimed = other.queue.end_claim_of(cpu);
+            if (claimed || other.queue.is_behind()) && ![me, cpu].contains(&id) {
                 self.platform().send_ipi(Targets { first: id, mask: 1 });
             }
         }

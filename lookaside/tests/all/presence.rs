@@ -8,7 +8,7 @@ use crate::support::{
     machine::{recent, space, switch, this_cpu},
     on,
 };
-use lookaside::platform::CpuId;
+use lookaside::{Error, platform::CpuId};
 
 #[test]
 fn a_cpu_is_online_from_online_to_offline_or_halted() {
@@ -26,6 +26,14 @@ fn a_cpu_is_online_from_online_to_offline_or_halted() {
     assert_eq!(online(), [true, false, false, false]);
     on(1, || tlb.online(&(), &12).unwrap());
     assert_eq!(online(), [true, true, false, false]);
+}
+
+#[test]
+fn no_cpu_reports_that_it_has_stopped_itself() {
+    let tlb = recent(2, Fake::new(2, 12));
+    let stopped = on(1, || tlb.halted(&(), CpuId(1)));
+    assert_eq!(stopped, Err(Error::NotStopped { cpu: CpuId(1) }));
+    assert!(tlb.is_online(CpuId(1)));
 }
 
 #[test]
@@ -51,4 +59,15 @@ fn debug_builds_refuse_a_cpu_that_is_offline_or_has_interrupts_on() {
     on(1, || this_cpu(tlb).offline());
     assert!(on(1, refused), "the CPU is offline");
     assert!(!refused(), "the other one is not");
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn debug_builds_refuse_what_was_made_on_another_cpu() {
+    let tlb = recent(2, Fake::new(2, 12));
+    let a = space(tlb, 1);
+    let kept = this_cpu(tlb);
+    let refused = || catch_unwind(AssertUnwindSafe(|| kept.switch(&a))).is_err();
+    assert!(on(1, refused), "the thread has moved");
+    assert!(!refused(), "and is back");
 }

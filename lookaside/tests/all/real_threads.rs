@@ -329,7 +329,11 @@ struct Leave<'m, T: Tags<Host> + 'static>(&'m Machine<T>);
 
 impl<T: Tags<Host> + 'static> Drop for Leave<'_, T> {
     fn drop(&mut self) {
-        self.0.halted(&(), CpuId(CPU.get())).unwrap();
+        // Reported by another one, which may be any: it executes nothing else here.
+        let stopped = CPU.get();
+        CPU.set(u32::from(stopped == 0));
+        self.0.halted(&(), CpuId(stopped)).unwrap();
+        CPU.set(stopped);
     }
 }
 

@@ -250,6 +250,26 @@ fn flag_06_an_ipi_on_which_others_rely_is_sent_although_its_sender_has_stopped()
 }
 
 #[test]
+fn flag_06_a_request_in_a_queue_is_served_although_its_sender_has_stopped() {
+    let tlb = epochs(3, Fake::new(3, 16).without_broadcast());
+    let a: &'static _ = Box::leak(Box::new(space(tlb, 1)));
+    for cpu in 0..3 {
+        let _ = switch(tlb, cpu, a);
+    }
+    tlb.platform().set_answer(Answer::Never);
+    // CPU 2 stops after it has posted its requests, and before it sends IPIs. Who waits for CPU 1 waits for all of its queue.
+    let begun = on(2, || {
+        let mut gather = Gather::new(a);
+        What::Range.tell(&mut gather);
+        tlb.begin_flush(&(), gather)
+    });
+    tlb.platform().lose_ipis();
+    core::mem::forget(begun);
+    on(0, || tlb.halted(&(), lookaside::platform::CpuId(2)).unwrap());
+    assert_eq!(tlb.platform().pending(), [1], "this CPU has looked by itself");
+}
+
+#[test]
 fn flag_06_a_panic_while_somebody_waits_ends_the_wait() {
     both(|start| {
         let run = start(&[0, FAR]);
