@@ -13,6 +13,7 @@ use crate::{
     request::{FlushRanges, FlushRequest, FlushScope},
     space::AddressSpace,
     tlb::{CurrentCpu, Released, RootState, Tags},
+    word::{Ordering, Word},
 };
 
 impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
@@ -87,7 +88,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
             self.wait_until_left(under_way.take());
         }
         let (_, shootdown) = under_way.get_or_insert_with(|| {
-            self.queue().set_leaving(Some(root));
+            self.set_leaving(Some(root));
             let mut shootdown = Shootdown::new(self);
             let (scope, ranges) = (FlushScope::Leave { root }, FlushRanges::new());
             shootdown.describe(self, &FlushRequest { scope, ranges: &ranges, early: false });
@@ -99,8 +100,16 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     fn wait_until_left(&self, under_way: Option<(u64, Shootdown<'t, P, T>)>) {
         if let Some((_, mut shootdown)) = under_way {
             let _ = shootdown.wait(self);
-            self.queue().set_leaving(None); // A later table may have the same address.
+            self.set_leaving(None); // A later table may have the same address.
         }
+    }
+
+    /// Says which root other CPUs are asked to leave, or that they have.
+    pub(crate) fn set_leaving(&self, root: Option<u64>) {
+        // Relaxed: O-POST of the request follows the 1, and the acknowledgements come before it is taken back.
+        let more = if root.is_some() { 1 } else { u64::MAX };
+        self.tlb.leaving.fetch_add(more, Ordering::Relaxed);
+        self.queue().set_leaving(root);
     }
 
     /// Parks this CPU if the root that it has loaded is at this address, or would be loaded again after a foreign
@@ -114,6 +123,11 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Parks this CPU if its root is being released. For a CPU that could not read a request: it looks at what all
     /// initiators release.
     pub(crate) fn leave_released(&self) {
+        // Relaxed: after the number of the request was read (O-POSTED). Most often there is none, and on a large machine many
+        // requests cannot be read.
+        if self.tlb.leaving.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         for root in self.tlb.cpus.iter().filter_map(|cpu| cpu.queue.leaving()) {
             self.leave(root);
         }

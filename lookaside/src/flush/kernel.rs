@@ -8,13 +8,14 @@ use crate::{
     ids::TlbId,
     platform::Platform,
     range::VaRange,
-    request::{FlushRanges, FlushRequest, FlushScope, MAX_KEPT},
+    request::{FlushRanges, FlushRequest, FlushScope, Kept, MAX_KEPT},
     tlb::{CurrentCpu, Tags, Tlb},
 };
 
 /// Collects what changes in the kernel's half of the page tables, which all spaces share.
 ///
-/// As [`super::Gather`]; every CPU that is online acts. A CPU that acts on an absent entry must know by other means, a
+/// As [`super::Gather`]; every CPU that is online acts. Unlike that, one that is dropped leaves no trace: its addresses are not
+/// flushed, now or later, and must not be used again before a [`CurrentCpu::flush_kernel`] of them. A CPU that acts on an absent entry must know by other means, a
 /// lock for example, that the entry was flushed when it was cleared.
 #[derive(Debug)]
 #[must_use = "nothing is flushed, and what it holds is leaked, unless this is handed to `CurrentCpu::flush_kernel`"]
@@ -79,7 +80,7 @@ impl<F> KernelGather<F> {
 impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// As [`Self::begin_flush`], for what was gathered of the kernel's addresses.
     ///
-    /// If eight flushes that this CPU has begun are not complete, or a kernel flush was dropped, or more than 1024 CPUs are
+    /// If eight flushes of kernel addresses that this CPU has begun are not complete, or a kernel flush was dropped, or more than 1024 CPUs are
     /// online, this one waits for targets, as [`CurrentCpu::flush_kernel`] does: no lock may be held for which another CPU spins without calling
     /// [`CurrentCpu::handle_ipi`].
     ///
@@ -99,7 +100,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         let mut shootdown = Shootdown::new(this_cpu);
         let outcome = this_cpu.start_on_all_online(&mut ranges, &mut shootdown);
         let queue = this_cpu.queue();
-        if queue.has_dropped_requests() || queue.kept_requests() >= MAX_KEPT {
+        if queue.has_dropped_requests() || queue.kept_on_ring() >= MAX_KEPT {
             let _ = this_cpu.wait_for_all_online(&mut shootdown);
         }
         PendingFlush::new(this_cpu, outcome, shootdown, None, held, Flags::default())
@@ -131,9 +132,10 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// dropped too.
     fn wait_for_all_online(&self, shootdown: &mut Shootdown<'t, P, T>) -> (u32, u64) {
         let queue = self.queue();
-        let dropped = if shootdown.is_on_ring() { queue.take_dropped_requests() } else { 0 };
+        let dropped =
+            if shootdown.is_on_ring() { queue.take_dropped_requests() } else { Kept::NONE };
         let waited = shootdown.wait(self);
-        (0..dropped).for_each(|_| queue.end_request());
+        queue.end_requests(dropped);
         waited
     }
 

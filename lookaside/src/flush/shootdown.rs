@@ -7,15 +7,15 @@ use crate::{
     platform::{Platform, Stuck},
     range::VaRange,
     request::{
-        BroadcastRequest, FlushRequest, FlushScope, IpiPending, MAX_DISTINCT, RING_SLOTS,
+        BroadcastRequest, FlushRequest, FlushScope, IpiPending, Kept, MAX_DISTINCT, RING_SLOTS,
         ReceivedRequest, RequestQueue,
     },
     space::AddressSpace,
     tlb::{CurrentCpu, Tags, Tlb},
 };
 
-/// [`Platform::stuck`] is called after this many rounds of waiting, and whenever they have doubled. They
-/// take at least a millisecond: a thousand times what an acknowledgement takes.
+/// [`Platform::stuck`] is called after this many rounds of waiting, and whenever they have doubled. With
+/// [`core::hint::spin_loop`] they take at least a millisecond: a thousand times what an acknowledgement takes.
 const PATIENCE: u64 = 1 << 20;
 
 /// One request to any number of CPUs.
@@ -198,16 +198,15 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         matches!(self.channel, Some(Channel::Ring { .. }))
     }
 
-    /// The queue of the initiator, if the request was described there.
-    pub(super) fn queue(&self) -> Option<&'t RequestQueue<P::Word>> {
-        match self.channel {
-            Some(
-                Channel::Queues
-                | Channel::Ring { described: true, .. }
-                | Channel::Generation { page: None, .. },
-            ) => self.tlb.queue(self.initiator),
-            _ => None,
-        }
+    /// The queue of the initiator, and what it keeps of the request until all targets have acknowledged.
+    pub(super) fn kept(&self) -> Option<(&'t RequestQueue<P::Word>, Kept)> {
+        let kept = match self.channel {
+            Some(Channel::Queues | Channel::Generation { page: None, .. }) => Kept::DESCRIBED,
+            Some(Channel::Ring { described: true, .. }) => Kept::DESCRIBED_ON_RING,
+            Some(Channel::Ring { described: false, .. }) => Kept::ON_RING,
+            Some(Channel::Generation { page: Some(_), .. }) | None => return None,
+        };
+        Some((self.tlb.queue(self.initiator)?, kept))
     }
 
     /// Returns when the oldest group has acknowledged.
@@ -334,7 +333,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             let received = numbers.map(|number| ring.received(number, |cpu| self.tlb.queue(cpu)));
             received.map(|received| self.process(&received, 1)).sum()
         } else {
-            self.process(&ReceivedRequest::EVERYTHING, requests)
+            self.process(&ReceivedRequest::EVERY_TAG, requests)
         };
         queue.acknowledge_broadcast(latest);
         self.record_served(requests, useful);

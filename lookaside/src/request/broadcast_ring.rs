@@ -8,7 +8,7 @@
 //! A slot is one word, which has bits of its number; a target that finds other bits knows that the slot is
 //! not written yet, or overwritten, and flushes everything. The bits are enough: between taking a number and
 //! writing the slot an initiator handles no request, and every other CPU has at most [`MAX_KEPT`] numbers and one
-//! pending, each of which needs the acknowledgement of this initiator. A slot has the same bits again after more numbers
+//! pending ([`RequestQueue::kept_on_ring`]), each of which needs the acknowledgement of this initiator. A slot has the same bits again after more numbers
 //! than all CPUs together can have pending.
 
 use super::{FlushRanges, FlushRequest, FlushScope, ReceivedRequest, queue::RequestQueue};
@@ -125,7 +125,7 @@ impl<W: Word> BroadcastRing<W> {
         // Relaxed: the word has bits of its number.
         let word = self.slot(number).load(Ordering::Relaxed);
         if word & !PAYLOAD != number << TAG_SHIFT {
-            return ReceivedRequest::EVERYTHING;
+            return ReceivedRequest::EVERY_TAG;
         }
         match BroadcastRequest::unpack(word & PAYLOAD) {
             Some(BroadcastRequest::Kernel(range)) => {
@@ -139,12 +139,12 @@ impl<W: Word> BroadcastRing<W> {
                     // entries. That CPU may read the next request of the initiator instead, and must not take it
                     // for the flush of a generation.
                     None | Some(ReceivedRequest { scope: FlushScope::AddressSpace { .. }, .. }) => {
-                        ReceivedRequest::EVERYTHING
+                        ReceivedRequest::EVERY_TAG
                     }
                     Some(received) => received,
                 }
             }
-            None => ReceivedRequest::EVERYTHING,
+            None => ReceivedRequest::EVERY_TAG,
         }
     }
 

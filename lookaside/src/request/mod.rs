@@ -16,7 +16,7 @@ pub use self::ranges::FlushRanges;
 pub(crate) use self::{
     broadcast_ring::{BroadcastRequest, BroadcastRing, MAX_KEPT, RING_SLOTS, Up},
     mapped::Mapped,
-    queue::{IpiPending, MAX_DISTINCT, RequestQueue},
+    queue::{IpiPending, Kept, MAX_DISTINCT, RequestQueue},
     ranges::{MissedFlush, covering_range},
 };
 
@@ -71,6 +71,9 @@ impl ReceivedRequest {
     /// The request that a target assumes if it cannot read the one that was posted.
     pub(crate) const EVERYTHING: Self =
         Self { scope: FlushScope::Unknown, ranges: FlushRanges::everything(), early: false };
+
+    /// The same, of a request on the broadcast ring, which has none but those for kernel addresses.
+    pub(crate) const EVERY_TAG: Self = Self { scope: FlushScope::Kernel, ..Self::EVERYTHING };
 
     pub(crate) const fn request(&self) -> FlushRequest<'_> {
         FlushRequest { scope: self.scope, ranges: &self.ranges, early: self.early }

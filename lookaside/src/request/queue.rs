@@ -119,14 +119,25 @@ struct Request<W> {
     ranges: [[W; 2]; MAX_RANGES],
     /// The latest number that this CPU has taken on the broadcast ring. No other CPU accesses it.
     own: W,
-    /// How many flushes were begun here that are not complete, and whose targets may still read this request
-    /// ([`crate::Tlb::begin_flush`]).
+    /// The flushes that were begun here and are not complete ([`crate::Tlb::begin_flush`]), as [`Kept`].
     pending: W,
-    /// How many of these are on the broadcast ring and were dropped, so that nobody waits for them.
+    /// Those of them that are on the broadcast ring and were dropped, so that nobody waits for them.
     dropped: W,
     /// The physical address of the root that this CPU makes all CPUs leave, plus one, or 0. A target that cannot read
     /// the request reads this.
     leaving: W,
+}
+
+/// A number of requests whose targets have not all acknowledged: in the lower half those that are described and may still be
+/// read, in the upper half those that are on the broadcast ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept(u64);
+
+impl Kept {
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const DESCRIBED: Self = Self(1);
+    pub(crate) const ON_RING: Self = Self(1 << 32);
+    pub(crate) const DESCRIBED_ON_RING: Self = Self(Self::DESCRIBED.0 | Self::ON_RING.0);
 }
 
 // No two parts share a cache line, and the request fits two.
@@ -178,7 +189,7 @@ impl<W: Word> RequestQueue<W> {
         // Relaxed: no other CPU writes it, and the stores below release it.
         let serial = mine.serial.load(Ordering::Relaxed) | 1;
         // ORDER O-REUSED (pairs with O-COMPLETED): a request that no target reads any more may be changed.
-        if mine.pending.load(Ordering::Acquire) != 0 {
+        if mine.pending.load(Ordering::Acquire) % Kept::ON_RING.0 != 0 {
             // Release: as O-DESCRIBE.
             return mine.serial.store(serial, Ordering::Release);
         }
@@ -219,26 +230,27 @@ impl<W: Word> RequestQueue<W> {
 
     /// As an initiator: its request stays as it is, for targets that have not acknowledged yet, while it executes
     /// something else.
-    pub(crate) fn keep_request(&self) {
+    pub(crate) fn keep_request(&self, kept: Kept) {
         // Relaxed: `describe` is called on this CPU, too.
-        self.request.pending.fetch_add(1, Ordering::Relaxed);
+        self.request.pending.fetch_add(kept.0, Ordering::Relaxed);
     }
 
-    /// As an initiator: how many requests it keeps.
-    pub(crate) fn kept_requests(&self) -> u64 {
-        self.request.pending.load(Ordering::Relaxed) // Relaxed: a guess, and no more are added meanwhile.
+    /// As an initiator: how many requests on the broadcast ring it keeps.
+    pub(crate) fn kept_on_ring(&self) -> u64 {
+        // Relaxed: a guess, and no more are added meanwhile.
+        self.request.pending.load(Ordering::Relaxed) / Kept::ON_RING.0
     }
 
-    /// As whoever waited for all targets of a request that was kept.
-    pub(crate) fn end_request(&self) {
-        // ORDER O-COMPLETED (pairs with O-REUSED): all targets have read the request and acknowledged it.
-        self.request.pending.fetch_add(u64::MAX, Ordering::Release);
+    /// As whoever waited for all targets of requests that were kept.
+    pub(crate) fn end_requests(&self, kept: Kept) {
+        // ORDER O-COMPLETED (pairs with O-REUSED): all targets have read the requests and acknowledged them.
+        self.request.pending.fetch_add(kept.0.wrapping_neg(), Ordering::Release);
     }
 
     /// As whoever drops a flush on the broadcast ring, which not all targets have acknowledged. The request is kept until
     /// they have acknowledged the next one on the ring ([`Self::take_dropped_requests`]).
-    pub(crate) fn drop_request(&self) {
-        self.request.dropped.fetch_add(1, Ordering::Relaxed); // Relaxed: a number, and no more follows from it.
+    pub(crate) fn drop_request(&self, kept: Kept) {
+        self.request.dropped.fetch_add(kept.0, Ordering::Relaxed); // Relaxed: a number, and no more follows from it.
     }
 
     /// As an initiator: whether any request on the broadcast ring was dropped and is still kept.
@@ -246,10 +258,10 @@ impl<W: Word> RequestQueue<W> {
         self.request.dropped.load(Ordering::Relaxed) != 0 // Relaxed: as in `drop_request`.
     }
 
-    /// As an initiator: how many requests on the broadcast ring were dropped. When all targets have acknowledged a later
-    /// one, [`Self::end_request`] is called for each of them.
-    pub(crate) fn take_dropped_requests(&self) -> u64 {
-        self.request.dropped.swap(0, Ordering::Relaxed) // Relaxed: as in `drop_request`.
+    /// As an initiator: the requests on the broadcast ring that were dropped. When all targets have acknowledged a later
+    /// one, [`Self::end_requests`] is called for them.
+    pub(crate) fn take_dropped_requests(&self) -> Kept {
+        Kept(self.request.dropped.swap(0, Ordering::Relaxed)) // Relaxed: as in `drop_request`.
     }
 
     /// As an initiator, which is about to ask all CPUs to leave this root, or none any more.
@@ -522,6 +534,11 @@ impl<W: Word> RequestQueue<W> {
     pub(crate) fn acknowledged_broadcast(&self) -> u64 {
         // ORDER O-ACK-RING-READ (pairs with O-ACK-RING): as there.
         self.acknowledged.ring.load(Ordering::Acquire)
+    }
+
+    /// Whether the owner has requests to process. One that is not up has none.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.acknowledged() < self.latest()
     }
 
     /// The owner is about to come up, and need not process earlier requests, of the broadcast ring up to

@@ -50,6 +50,8 @@ pub struct Tlb<'a, P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     pub(crate) ring: Aligned<BroadcastRing<P::Word>>,
     /// The CPUs that are online.
     pub(crate) up: Aligned<Up<P::Word>>,
+    /// How many CPUs make others leave a root, or stopped in the middle of that.
+    pub(crate) leaving: Aligned<P::Word>,
 }
 
 /// Identifiers of spaces stop here: allocators may pack two flags beside one.
@@ -79,7 +81,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
         }
         let latest_id = Aligned(P::Word::ZERO);
         let (ring, up) = (Aligned(BroadcastRing::NEW), Aligned(Up::NEW));
-        Ok(Self { platform, tags, choice, cpus, id, errata, latest_id, ring, up })
+        let leaving = Aligned(P::Word::ZERO);
+        Ok(Self { platform, tags, choice, cpus, id, errata, latest_id, ring, up, leaving })
     }
 
     /// A new space, which owns these top tables. `residents` is storage for two bits a CPU

@@ -193,16 +193,29 @@ fn a_flush_of_kernel_addresses_that_is_dropped_is_not_taken_for_the_next_one() {
 
 #[test]
 fn the_requests_of_one_cpu_to_all_are_few_at_a_time() {
-    let tlb = epochs(2, Fake::new(2, 16).without_broadcast());
-    tlb.platform().set_answer(Answer::Never);
-    let begun: Vec<_> = (0..8).map(|page| begin_kernel(tlb, KERNEL + (page << 12))).collect();
-    tlb.platform().set_answer(Answer::WhenWaitedFor);
-    let mut last = begin_kernel(tlb, KERNEL + 0x9000);
-    assert!(last.is_complete(), "it was waited for");
-    let _ = last.wait();
-    for mut pending in begun {
-        assert!(pending.is_complete());
-        let _ = pending.wait();
+    // One that is described, and one that fits the ring.
+    for tables in [true, false] {
+        let tlb = epochs(2, Fake::new(2, 16).without_broadcast());
+        let begin = |page: u64| {
+            let mut gather = KernelGather::new(tlb);
+            match tables {
+                true => gather.unlink_table(pages(KERNEL + (page << 12), 1)),
+                false => gather.revoke(pages(KERNEL + (page << 12), 1)),
+            }
+            on(0, || tlb.begin_flush_kernel(&(), gather))
+        };
+        tlb.platform().set_answer(Answer::Never);
+        let mut begun: Vec<_> = (0..7).map(begin).collect();
+        assert!(!begun[6].is_complete());
+        begun.push(begin(7));
+        tlb.platform().set_answer(Answer::WhenWaitedFor);
+        let mut last = begin(9);
+        assert!(last.is_complete(), "it was waited for");
+        let _ = last.wait();
+        for mut pending in begun {
+            assert!(pending.is_complete());
+            let _ = pending.wait();
+        }
     }
 }
 

@@ -83,7 +83,7 @@ fn a_cpu_that_cannot_read_a_request_leaves_a_space_that_is_released() {
     let (a, b) = (space(tlb), tlb.space(Root::new(8192), residents(tlb)).unwrap());
     for (next, parks) in [(&a, true), (&b, false)] {
         let _ = switch(tlb, 1, next);
-        on(0, || this_cpu(tlb).queue().set_leaving(Some(a.root().table)));
+        on(0, || this_cpu(tlb).set_leaving(Some(a.root().table)));
         overflow(tlb);
         assert_eq!(tlb.cpus()[1].tag() == Tag::RESERVED, parks);
     }
