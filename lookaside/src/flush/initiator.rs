@@ -270,7 +270,9 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
             if Some(cpu) != last && counts(self.root_state(cpu)) {
                 sum += 1;
                 if sum > most {
-                    self.space.set_last_running(cpu);
+                    if last.is_none() {
+                        self.space.set_last_running(cpu);
+                    }
                     return true;
                 }
             }

@@ -6,7 +6,8 @@
 //! space gets another tag only when all CPUs that a rollover met in mid-switch have loaded (E4).
 //!
 //! The moment is short: interrupts are off, and the CPU waits only for holders of a space's residency lock.
-//! A rollover rarely meets a CPU in it; a flag records that it did, so that CPUs are searched only then.
+//! A rollover of a small machine rarely meets a CPU in it. A flag records that it did, so that CPUs are searched only then,
+//! and until one search has found that all of them have loaded.
 
 use super::{Cookie, FIRST_TAG, GlobalAsids, HasGlobalAsids, ticket};
 use crate::{
@@ -17,17 +18,19 @@ use crate::{
 };
 
 impl<P: Platform> GlobalAsids<'_, P> {
-    /// Records whether this or an earlier rollover has met a CPU that is still in mid-switch. The lock is
+    /// Records whether the rollover to epoch `next` or an earlier one has met a CPU that is still in mid-switch. The lock is
     /// held, and a flush is pending on every CPU.
     pub(super) fn note_mid_switch<T: HasGlobalAsids<P>>(
         &self,
         this_cpu: &AllocatorCpu<'_, P, T>,
+        next: u64,
         _held: &ticket::Held<'_, P::Word>,
     ) {
         // Where CPUs use each other's entries, the register is parked before `active` is written (F-PARK).
         let parked = this_cpu.mmu().properties().sharing == Sharing::Shared;
         let mid_switch = !parked && this_cpu.tlb.cpus.iter().any(Self::is_mid_switch);
-        self.turn.mid_switch.store(u64::from(mid_switch), Ordering::Relaxed); // Relaxed: O-PUBLISH follows.
+        // Relaxed: O-PUBLISH follows.
+        self.turn.mid_switch.store(if mid_switch { next } else { 0 }, Ordering::Relaxed);
     }
 
     /// Returns when no CPU is in mid-switch any more that the rollover to the caller's epoch met there.
@@ -36,15 +39,17 @@ impl<P: Platform> GlobalAsids<'_, P> {
         &self,
         this_cpu: &AllocatorCpu<'_, P, T>,
     ) {
-        // Relaxed: the flag of the caller's epoch is visible by O-EPOCH, and a later one covers all CPUs
-        // that are still in mid-switch.
-        if self.turn.mid_switch.load(Ordering::Relaxed) != 0 {
-            Self::wait_for_each(this_cpu);
+        // The flag of the caller's epoch is visible by O-EPOCH, and a later one covers all CPUs that are still in mid-switch.
+        //
+        // ORDER O-ALL-PASSED (pairs with itself): a CPU that finds the flag cleared has seen what the CPU that cleared it has.
+        let met = self.turn.mid_switch.load(Ordering::Acquire);
+        if met != 0 {
+            self.wait_for_each(this_cpu, met);
         }
     }
 
     #[cold]
-    fn wait_for_each<T: HasGlobalAsids<P>>(this_cpu: &AllocatorCpu<'_, P, T>) {
+    fn wait_for_each<T: HasGlobalAsids<P>>(&self, this_cpu: &AllocatorCpu<'_, P, T>, met: u64) {
         let tlb = this_cpu.tlb;
         for cpu in tlb.cpus() {
             // A CPU that has stopped is parked as soon as the kernel reports it (`Tlb::halted`).
@@ -52,6 +57,10 @@ impl<P: Platform> GlobalAsids<'_, P> {
                 tlb.platform().relax();
             }
         }
+        // O-ALL-PASSED. The flag of a later rollover, which may have met others, is another number and stays.
+        //
+        // Relaxed if it fails: nothing is concluded from that.
+        let _ = self.turn.mid_switch.compare_exchange(met, 0, Ordering::Release, Ordering::Relaxed);
     }
 
     /// Whether a flush is pending on the CPU and its register does not name the tag that is reserved for it.
@@ -60,12 +69,15 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // ORDER O-PASSED (pairs with O-ADOPT): a CPU that is seen to have adopted the epoch has loaded the
         // reserved tag.
         let active = Cookie(T::global_cpu(cpu).active.cookie.load(Ordering::Acquire));
+        if active.adopted() {
+            return false; // Most CPUs, soon after a rollover: the other words are in lines of their own.
+        }
         // Relaxed: written under the lock, which the caller holds or which was held before O-EPOCH.
         let kept = Cookie(T::global_cpu(cpu).reserved.load(Ordering::Relaxed));
         let names = cpu.loaded_tag();
         // A parked register names no space's tables. A CPU whose register names any has adopted an epoch
         // before, and has a reserved word.
         let named = u32::from(names.0) >= FIRST_TAG;
-        !active.adopted() && named && names != kept.tag()
+        named && names != kept.tag()
     }
 }

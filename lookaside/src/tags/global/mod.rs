@@ -105,7 +105,8 @@ pub struct GlobalAsidsConfig {
     pub tags: u32,
     /// How many tags may be pinned at one time.
     pub pins: u32,
-    /// The epoch that never ends; anything above [`Cookie::LAST_EPOCH`] means that one. For tests.
+    /// The epoch that never ends, at least the first, which is 1; anything above [`Cookie::LAST_EPOCH`] means that one.
+    /// For tests.
     pub last_epoch: u64,
 }
 
@@ -162,7 +163,8 @@ struct Rollover<W> {
     pins: W,
     /// How many tags a CPU's `asid_cache` is filled with at a time.
     window: W,
-    /// Whether a rollover met a CPU between the write of its `active` word and the load of the root.
+    /// The epoch whose rollover met a CPU between the write of its `active` word and the load of the root, or 0 if there is no
+    /// such CPU any more.
     mid_switch: W,
 }
 
@@ -249,8 +251,10 @@ impl<'a, P: Platform> GlobalAsids<'a, P> {
         if bits == 0 {
             return Err(Error::Unsupported("tags"));
         }
-        let config =
-            GlobalAsidsConfig { last_epoch: config.last_epoch.min(Cookie::LAST_EPOCH), ..config };
+        let config = GlobalAsidsConfig {
+            last_epoch: config.last_epoch.clamp(1, Cookie::LAST_EPOCH),
+            ..config
+        };
         let tags = config.tags_of(bits);
         let needed = Self::words_for(tags);
         if words.len() < needed {

@@ -57,7 +57,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             }
         }
 
-        self.note_mid_switch(this_cpu, held);
+        self.note_mid_switch(this_cpu, next, held);
 
         // 2. No register can be switched to a free tag now: mark the tags that registers name.
         for (index, word) in self.in_use.iter().enumerate() {

@@ -67,6 +67,22 @@ fn nobody_is_looked_for_after_a_rollover_that_has_passed_nobody_on_the_way() {
 }
 
 #[test]
+fn whoever_comes_after_the_last_has_loaded_looks_at_nobody() {
+    let tlb = private();
+    let (a, b, c) = (lasting(tlb), lasting(tlb), left(tlb));
+    let _ = switch(tlb, 1, b);
+    let _ = switch(tlb, 1, a);
+    stop_on_the_way(tlb, 1, b);
+    turn(tlb);
+    assert!(waits(|| switch(tlb, 0, c)), "CPU 1 has not loaded");
+    let _ = switch(tlb, 1, b);
+    assert_eq!(switch(tlb, 0, c), Switched::Fresh);
+    looked_at(tlb, 2);
+    assert_eq!(switch(tlb, 0, a), Switched::Fresh);
+    assert_eq!(looked_at(tlb, 2), (0, 0));
+}
+
+#[test]
 fn a_rollover_looks_for_who_is_late_unless_registers_are_parked_before_joining() {
     for (sharing, loads) in [(Sharing::Private, 1), (Sharing::Shared, 0)] {
         let tlb = machine(sharing, 3, FEW);
