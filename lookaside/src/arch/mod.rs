@@ -179,6 +179,9 @@ pub struct Properties {
     /// was written (RISC-V, note in "Supervisor Memory-Management Fence Instruction"). Others never do (SDM vol.
     /// 3, 4.10.2.3; DDI 0487, D8.16).
     pub caches_absent: bool,
+    /// Whether a page can be removed under another tag than the register names, without the loss of much else: not on
+    /// x86 with PCIDs and without `INVPCID`.
+    pub reaches_other_tags: bool,
     /// Whether switches may use [`Mmu::load_kept`], on CPUs without errata of loads ([`errata::AT_LOADS`]).
     pub loads_at_once: bool,
     /// Whether several roots are loaded under [`Tag::RESERVED`], so that what is held under it is looked after by the loads
@@ -220,6 +223,7 @@ impl Properties {
             breaks_before_making: false,
             faults_forget: false,
             caches_absent: false,
+            reaches_other_tags: true,
             loads_at_once: true,
             shares_reserved_tag: false,
             first_load: Held::Keep,

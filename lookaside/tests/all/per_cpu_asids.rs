@@ -109,20 +109,35 @@ fn pcid_03_entries_are_kept_only_on_a_hit_that_missed_no_flush() {
     );
 }
 
+/// What a CPU does when it comes back to the first space, of which `revoked` was flushed meanwhile.
+fn away(
+    tlb: Machine,
+    [a, b]: &[AddressSpace<Fake>; 2],
+    revoked: &[Revoked],
+) -> (Switched, Vec<Op>) {
+    let _ = this_cpu(tlb).switch(a);
+    let _ = this_cpu(tlb).switch(b);
+    for &what in revoked {
+        revoke(tlb, 0, a, what);
+    }
+    tlb.platform().forget_logs();
+    let switched = this_cpu(tlb).switch(a);
+    (switched, acts(tlb, 0))
+}
+
+#[test]
+fn where_another_tag_is_out_of_reach_the_load_of_the_root_drops_it() {
+    let tlb: Machine = machine(1, Fake::new(1, 12).without_reach_to_other_tags());
+    let page = Revoked::Pages(pages(0x5000, 1));
+    let spaces = [1, 2].map(|table| space(tlb, table));
+    assert_eq!(away(tlb, &spaces, &[page]), (Switched::Flushed, vec![load(1, 2, Held::Drop)]));
+}
+
 #[test]
 fn pcid_05_one_missed_range_is_flushed_by_range_and_two_by_everything() {
     let tlb: Machine = machine(1, Fake::new(1, 12));
-    let (a, b) = (space(tlb, 1), space(tlb, 2));
-    let away = |revoked: &[Revoked]| {
-        let _ = this_cpu(tlb).switch(&a);
-        let _ = this_cpu(tlb).switch(&b);
-        for &what in revoked {
-            revoke(tlb, 0, &a, what);
-        }
-        tlb.platform().forget_logs();
-        let switched = this_cpu(tlb).switch(&a);
-        (switched, tlb.platform().log(0).into_iter().filter(Op::acts).collect::<Vec<_>>())
-    };
+    let spaces = [1, 2].map(|table| space(tlb, table));
+    let away = |revoked: &[Revoked]| away(tlb, &spaces, revoked);
     let page = |start, count| Revoked::Pages(pages(start, count));
     let _ = away(&[]);
     assert_eq!(away(&[]), (Switched::Kept, vec![load(1, 2, Held::Keep)]));

@@ -246,6 +246,7 @@ impl<I: Instructions> Mmu for X86<I> {
         Properties {
             broadcasts: self.invlpgb.is_some(),
             faults_forget: true,
+            reaches_other_tags: self.has_invpcid || !self.has_pcids,
             has_user_tables: matches!(self.tables, Tables::Separate(_)),
             defers_user_flush: self.tables == Tables::Separate(UserFlush::AtExit),
             prefers_per_cpu_tags: true,

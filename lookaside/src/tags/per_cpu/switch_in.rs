@@ -7,9 +7,10 @@ use crate::{
     arch::{Held, Invalidation, Mmu, Scope, Sharing, TableChange, Tag},
     counts::Event,
     platform::Platform,
+    range::VaRange,
     request::MissedFlush,
     space::AddressSpace,
-    tlb::{AllocatorCpu, Switched},
+    tlb::{AllocatorCpu, Switched, Tags},
     word::{Ordering, Word},
 };
 
@@ -33,7 +34,8 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         who: u64,
     ) -> Switched {
         let slots = &*T::per_cpu(this_cpu.cpu).slots;
-        let known = slots.holding(who);
+        // Without tags no slot ever holds a space.
+        let known = if is_tagless(this_cpu) { None } else { slots.holding(who) };
         let generation = next.generation.load(Ordering::SeqCst); // As F-SWITCH.
         match known {
             Some(slot) if slots.flushed_up_to(slot) == generation => {
@@ -73,9 +75,9 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         known: Option<usize>,
         generation: u64,
     ) -> Switched {
-        let (mmu, slots) = (this_cpu.mmu(), &*T::per_cpu(this_cpu.cpu).slots);
+        let slots = &*T::per_cpu(this_cpu.cpu).slots;
         // Without tags nothing outlives a switch: one slot will do, and it never holds a space.
-        let tagless = mmu.properties().tag_bits == 0;
+        let tagless = is_tagless(&this_cpu);
         let slot = match known {
             Some(slot) => slot,
             None if tagless => 0,
@@ -85,13 +87,12 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         let mapped = &T::per_cpu(this_cpu.cpu).mapped[slot];
         let missed =
             known.and_then(|slot| next.missed_flush(slots.flushed_up_to(slot), generation));
+        // Before the load, after which what is stale could be used. Where no instruction names the page under another tag than
+        // the present one, to drop the tag costs nothing.
+        let by_page = this_cpu.mmu().properties().reaches_other_tags;
         let held = match missed.map(|missed| missed.cheapest(&this_cpu.tlb.platform, mapped)) {
-            Some(MissedFlush::Pages(pages)) => {
-                mmu.flush(
-                    this_cpu.errata(),
-                    Invalidation::ranges(tag, &[pages], TableChange::LastLevel),
-                    Scope::Local,
-                );
+            Some(MissedFlush::Pages(pages)) if by_page => {
+                remove(&this_cpu, tag, pages);
                 Held::Keep
             }
             _ => Held::Drop,
@@ -157,11 +158,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         match missed(slots.flushed_up_to(slot)) {
             None => return Switched::Unchanged,
             Some(MissedFlush::Pages(pages)) => {
-                mmu.flush(
-                    this_cpu.errata(),
-                    Invalidation::ranges(tag, &[pages], TableChange::LastLevel),
-                    Scope::Local,
-                );
+                remove(this_cpu, tag, pages);
             }
             Some(MissedFlush::Everything) => {
                 mmu.flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local);
@@ -172,4 +169,17 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         this_cpu.observe(Event::CaughtUp);
         Switched::CaughtUp
     }
+}
+
+/// Whether nothing that a CPU holds outlives the next load of a root.
+#[inline]
+fn is_tagless<P: Platform, T: Tags<P>>(this_cpu: &AllocatorCpu<'_, P, T>) -> bool {
+    this_cpu.mmu().properties().tag_bits == 0
+}
+
+/// Removes what this CPU holds for `pages` under a tag.
+fn remove<P: Platform, T: Tags<P>>(this_cpu: &AllocatorCpu<'_, P, T>, tag: Tag, pages: VaRange) {
+    let entries = [pages];
+    let entries = Invalidation::ranges(tag, &entries, TableChange::LastLevel);
+    this_cpu.mmu().flush(this_cpu.errata(), entries, Scope::Local);
 }

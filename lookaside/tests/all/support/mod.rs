@@ -232,6 +232,12 @@ impl Fake {
         self
     }
 
+    /// As x86-64 with PCIDs and without `INVPCID`.
+    pub(crate) fn without_reach_to_other_tags(mut self) -> Self {
+        self.mmu.properties.reaches_other_tags = false;
+        self
+    }
+
     /// As RISC-V.
     pub(crate) fn with_absent_entries_cached(mut self) -> Self {
         self.mmu.properties.caches_absent = true;
