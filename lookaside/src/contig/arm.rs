@@ -162,7 +162,9 @@ impl Format for Arm {
             bits &= !ACCESSED;
         }
         if flags.dirty {
-            bits = bits & !self.dirty | READ_ONLY;
+            // Stores stay permitted, and the next one says so: hardware or its fault clears `READ_ONLY` again.
+            let writable = if self.is_writable(present) { DIRTY_BIT_MODIFIER } else { 0 };
+            bits = bits & !self.dirty | READ_ONLY | writable;
         }
         Raw(bits)
     }

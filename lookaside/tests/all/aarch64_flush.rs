@@ -5,7 +5,7 @@ use crate::aarch64::*;
 use lookaside::{
     VaRange,
     arch::{
-        Errata, Invalidation, Mmu, Tag,
+        Errata, Invalidation, Mmu, TableChange, Tag,
         aarch64::{Aarch64, Config, Level, RangeFlush, Reach, Scope},
         errata,
     },
@@ -43,6 +43,20 @@ fn asid_16_flushes_carry_the_tag_between_their_barriers() {
         paired(),
         |m| m.flush(none, Invalidation::Tag(Tag(7)), Scope::Local),
         "dsb nshst; tlbi aside 14; tlbi aside 15; dsb nsh; isb",
+    );
+}
+
+#[test]
+fn one_page_of_a_size_that_the_granule_has_not_takes_the_tag() {
+    // 2^48 bytes, of which the largest block has 2^30.
+    let page = [VaRange::new(0, 1 << 48, 48).unwrap()];
+    runs(
+        config(),
+        |m| {
+            let pages = Invalidation::ranges(Tag(7), &page, TableChange::LastLevel);
+            m.flush(Errata::NONE, pages, Scope::Local);
+        },
+        "dsb nshst; tlbi aside 7; dsb nsh; isb",
     );
 }
 

@@ -120,6 +120,18 @@ fn cont_08_a_page_that_takes_any_store_has_nothing_to_be_repaired() {
 }
 
 #[test]
+fn cont_04_a_page_that_is_clean_again_may_still_be_written_to() {
+    for kind in KINDS {
+        // As above: neither hardware nor a flag of the kernel's says that stores are permitted, but that it takes them.
+        let unwatched = |raw: u64| if kind.is_arm() { raw & !DIRTY_BIT_MODIFIER } else { raw };
+        let machine = written(kind).with_memory(3, unwatched);
+        let clear = act!(() |table| -> bool { table.clear_dirty(3..4).unwrap() });
+        let (told, after) = on(machine, SizeChange::Flushed, clear);
+        assert!(told && kind.is_writable(after.memory[3]) && !kind.stores_freely(after.memory[3]));
+    }
+}
+
+#[test]
 fn cont_07_a_plain_page_is_read_as_it_stands_wherever_it_leads() {
     for kind in KINDS {
         let elsewhere = kind.page(3);

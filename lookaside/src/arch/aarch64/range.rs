@@ -128,6 +128,12 @@ impl Planner {
         Some(range.start() >> 12 | if range.is_uniform() { self.page_hint } else { 0 })
     }
 
+    /// Whether one page of the range takes as many steps as a table has entries, or more: no descriptor maps so much.
+    pub(super) const fn has_too_many_steps(&self, range: &VaRange) -> bool {
+        let (_, leaf) = self.leaf_within(range.page_shift());
+        range.page_shift().saturating_sub(leaf) >= self.page_shift() - 3
+    }
+
     /// The largest page or block that is not larger than `1 << page_shift` bytes, or a page.
     const fn leaf_within(&self, page_shift: u32) -> (Level, u32) {
         let mut levels: &[Level] = &[Level::L0, Level::L1, Level::L2];

@@ -146,8 +146,12 @@ impl<I: Instructions> Aarch64<I> {
         }
     }
 
+    /// Whether operands can name the ranges, and few enough: a flush of one page is not compared with that of its tag, and
+    /// the page may be of a size that the granule has not.
     fn can_name(&self, ranges: &[VaRange]) -> bool {
-        ranges.iter().all(|range| self.planner_of(range).is_some())
+        ranges.iter().all(|range| {
+            self.planner_of(range).is_some_and(|planner| !planner.has_too_many_steps(range))
+        })
     }
 
     fn invalidate_each(&self, ranges: &[VaRange], asid: Asid, change: TableChange, scope: Scope) {
