@@ -4,7 +4,7 @@ use crate::{
     arch::{FOREIGN_TAG, Mmu as _, Root, SeparateRoots, Sharing},
     platform::Platform,
     space::AddressSpace,
-    tlb::{CurrentCpu, Tags},
+    tlb::{CurrentCpu, RootState, Tags},
 };
 
 impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
@@ -64,7 +64,14 @@ impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
         let root = space.root_on(self.id());
         // Else user mode would run on other tables than those of its tag.
         assert!(self.loaded_root().table == root.table, "this CPU does not run the space");
+        debug_assert!(!self.is_lazy(space), "lazy: `switch` comes before the exit to user mode");
         root
+    }
+
+    /// Whether this CPU is lazy in `space`, whose root it has loaded.
+    fn is_lazy(&self, space: &AddressSpace<P>) -> bool {
+        T::context_id(self.tlb, space)
+            .is_some_and(|context| T::root_state(self.tlb, self.id(), context) == RootState::Lazy)
     }
 
     /// How the root was loaded: privately where spaces have no tag of their own.

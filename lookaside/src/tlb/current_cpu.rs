@@ -58,7 +58,9 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
 
     /// This CPU, as the ASID allocator may use it.
     #[inline]
-    pub(crate) const fn for_allocator(&self) -> AllocatorCpu<'t, P, T> {
+    #[track_caller]
+    pub(crate) fn for_allocator(&self) -> AllocatorCpu<'t, P, T> {
+        debug_assert!(self.tlb.platform.cpu() == self.id(), "the code is on another CPU by now");
         AllocatorCpu(Self { ..*self })
     }
 
@@ -319,7 +321,7 @@ impl<P: Platform, T: Tags<P>> AllocatorCpu<'_, P, T> {
     /// A copy, for functions that are not inlined: they take it by value, which is in registers. What they borrow
     /// would have to be in memory.
     #[inline]
-    pub(crate) const fn copied(&self) -> Self {
+    pub(crate) fn copied(&self) -> Self {
         self.0.for_allocator()
     }
 

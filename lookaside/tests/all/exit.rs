@@ -211,6 +211,17 @@ fn global_asids_refuse_flushes_that_are_left_to_the_exit() {
 }
 
 #[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "lazy: `switch` comes before")]
+fn an_exit_of_a_lazy_cpu_is_found() {
+    let tlb = machine();
+    let a = space(&tlb, 0x4000);
+    let _ = this_cpu(&tlb).switch(&a);
+    this_cpu(&tlb).lazy();
+    let _ = exit(&tlb, &a);
+}
+
+#[test]
 #[should_panic(expected = "this CPU does not run the space")]
 fn an_exit_to_a_space_that_the_cpu_does_not_run_is_found() {
     let tlb = machine();
