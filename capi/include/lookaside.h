@@ -13,7 +13,8 @@
  * call lookaside_nmi_uaccess_okay and nothing else.
  *
  * Functions marked "waits" spin until other CPUs have answered, and answer other CPUs meanwhile: do not hold a lock for
- * which another CPU spins with IRQs off, unless that loop calls lookaside_handle_ipi. Unmarked functions wait for no
+ * which another CPU spins with IRQs off, unless that loop calls lookaside_handle_ipi. The same holds for a loop that waits,
+ * with IRQs off, for anything else that a CPU does which may flush first (one that comes up, a cross-call, stop_machine). Unmarked functions wait for no
  * other CPU but for short internal locks.
  *
  * Memory. A struct of this header is opaque, and belongs to the caller, who keeps it where it is for as long as it is
@@ -117,7 +118,8 @@ bool lookaside_platform_irqs_are_off(void);
 /* Sends an IPI to the CPUs `first + i` for each bit `i` of `mask`; the caller is not among them. Its handler calls
  * lookaside_handle_ipi. Does not wait. Called with IRQs off. All earlier stores of this CPU must be visible to the
  * handlers: `mfence; lfence` before the command register of an x2APIC, `dsb ishst` before ICC_SGI1R_EL1, `fence w, o`
- * before the SBI call. A target may be offline and then needs none; the others get theirs all the same. (Linux:
+ * before the SBI call. What acknowledges the IPI in its handler is ordered before lookaside_handle_ipi: `dmb ishld` with
+ * GICv2, `isb` with GICv3, `fence io, rw` on RISC-V. A target may be offline and then needs none; the others get theirs all the same. (Linux:
  * irq_work_queue_on with one IRQ_WORK_INIT_HARD for each target; not smp_call_function_single_async, whose caller must
  * see to it that one call is over before the next, and not smp_call_function_many, which wants IRQs on. FreeBSD:
  * ipi_selected.) */
@@ -333,7 +335,7 @@ LOOKASIDE_MUST_CHECK int lookaside_lazy(void);
 LOOKASIDE_MUST_CHECK int lookaside_park(void);
 
 /* Loads a foreign root, of firmware's runtime services for example, until lookaside_root_end on the same CPU. In between
- * the CPU calls nothing but lookaside_handle_ipi, everything else is refused, and the thread stays on this CPU;
+ * the CPU calls nothing but lookaside_handle_ipi; switches and flushes are refused. The thread stays on this CPU;
  * interrupts may be on. Nothing under that root is revoked, and none of its tables is freed, before the end, which comes
  * before user mode and before an interrupted thread goes on. IRQs off for both calls. (Linux: efi_set_pgd,
  * use_temporary_mm.) */
@@ -344,7 +346,9 @@ LOOKASIDE_MUST_CHECK int lookaside_root_end(void);
  * and at the next trap. For kernels with LOOKASIDE_ASID_PAIRS, _OWN_ROOT or _USER_TABLES; for others both are what the
  * register holds, its ASID included, which may be another after the next call on this CPU that switches or flushes. Call
  * lookaside_switch before it, even for the space that runs already. For one exit: IRQs off, and nothing else is called until
- * user mode. For a space that this CPU does not run it ends in lookaside_platform_panic.
+ * user mode, but that a handler of NMIs whose entry has found the user's value in the register writes it back at its return,
+ * and the kernel's in between. For a space that this CPU does not run it ends in lookaside_platform_panic. With
+ * LOOKASIDE_USER_TABLES a top-level entry of user mode is changed in both tables before it is flushed.
  *
  * Returns 1 if the trampoline executes `sfence.vma` (of everything) after each of the two writes: RISC-V harts without ASIDs,
  * where the result is the same at each call. Otherwise 0, and it executes no fence; on Arm64 see docs/integrating.md.
@@ -374,7 +378,9 @@ LOOKASIDE_MUST_CHECK int lookaside_user_roots(struct lookaside_space *space, str
  *
  * With `wait` NULL the function waits: IRQs off. With a `wait` it may return 1: other CPUs have not answered yet, and
  * what follows holds when lookaside_wait(wait) has returned 0. If it returns 0, the flush is complete and `wait` is not
- * in use. `wait` may be uninitialised memory. Either way IRQs are off here. (Linux: __flush_tlb_range, flush_tlb_mm_range
+ * in use. `wait` may be uninitialised memory, but not that of a flush that returned 1 and was not waited for. On more than 512
+ * CPUs it may wait for the first of its targets all the same: there the rule of functions that wait holds for locks. Either way
+ * IRQs are off here. (Linux: __flush_tlb_range, flush_tlb_mm_range
  * with stride_shift and freed_tables, flush_tlb_page; FreeBSD: pmap_invalidate_range.) Everything of a space, tables too, is
  * (space, 0, LOOKASIDE_EVERYTHING, 12, LOOKASIDE_TABLES, NULL). (Linux: flush_tlb_mm, arch_flush_tlb_batched_pending.) */
 LOOKASIDE_MUST_CHECK int lookaside_flush_range(struct lookaside_space *space, uint64_t start, uint64_t bytes,
@@ -387,7 +393,7 @@ LOOKASIDE_MUST_CHECK int lookaside_flush_page(struct lookaside_space *space, uin
                                               enum lookaside_kind kind, uint32_t cpu);
 
 /* As lookaside_flush_range, for kernel addresses: every CPU that is online acts. It may wait although there is a `wait`: where
- * eight flushes of this CPU are not waited for yet, or one was dropped. So the rule of functions that wait holds for locks.
+ * eight of them that this CPU has begun are not waited for yet, or one was dropped, or more than 1024 CPUs are online. So the rule of functions that wait holds for locks.
  * Early in boot, before lookaside_init, flush yourself. (Linux: flush_tlb_kernel_range. FreeBSD: pmap_invalidate_range of kernel_pmap.) */
 LOOKASIDE_MUST_CHECK int lookaside_flush_kernel(uint64_t start, uint64_t bytes, unsigned shift,
                                                 enum lookaside_kind kind, struct lookaside_wait *wait);
@@ -412,7 +418,9 @@ enum lookaside_event {
     LOOKASIDE_FAULTED = 1 /* this CPU has faulted at a page whose entry, read now, allows the access */
 };
 
-/* Entries allow more than before, which nobody else must be told of. Store an entry that makes a table or a page reachable by
+/* Entries of a space allow more than before, or were absent, which nobody else must be told of; entries of kernel addresses were
+ * absent. (One that was valid and allows more, by set_memory_rw: lookaside_flush_kernel, as nobody handles a spurious fault of the
+ * kernel.) Store an entry that makes a table or a page reachable by
  * atomic_store_explicit(..., memory_order_release) or after smp_wmb(), under a lock, too: page walks take no lock, and must
  * not find the entry before what it leads to. LOOKASIDE_MAPPED after the store: this CPU can use
  * them (RISC-V may remember that there was nothing). LOOKASIDE_FAULTED in the handler of page faults: the fault was

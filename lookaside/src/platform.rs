@@ -59,12 +59,13 @@ pub use crate::{
 /// * Where the kernel has another root or tag than user mode: before each exit to user mode, with interrupts off, it calls
 ///   [`crate::CurrentCpu::kernel_root`], then [`crate::CurrentCpu::user_root`], then nothing else of the library. Its
 ///   trampoline writes the second value at that exit, and the first at the next trap before interrupts come on or the
-///   library is called. It executes the fences that those functions name. Nothing else loads a root of user mode. Neither
-///   root maps anything as global but what both map alike.
+///   library is called. It executes the fences that those functions name. Nothing else loads a root of user mode, but the return
+///   of a handler of NMIs, whose entry has found it in the register. Neither root maps anything as global but what both map alike.
 /// * When [`Self::send_ipi`] is called, every store that the caller made before is visible to the
 ///   handlers that it causes to run. On x86 with an x2APIC this takes `MFENCE; LFENCE` before the `WRMSR` of
 ///   the command register, which is not serialising (a `SeqCst` fence alone gives no `LFENCE`); on Arm a `DSB ISHST`
-///   before the write of `ICC_SGI1R_EL1`; an SBI call must be preceded by `fence w, o`.
+///   before the write of `ICC_SGI1R_EL1`; an SBI call must be preceded by `fence w, o`. What acknowledges the IPI in the handler is ordered before
+///   [`crate::CurrentCpu::handle_ipi`]: by `DMB ISHLD` with GICv2, `ISB` with GICv3, `fence io, rw` on RISC-V.
 pub unsafe trait Platform {
     /// A 64-bit word in memory that all CPUs share.
     type Word: Word;

@@ -13,7 +13,8 @@ use crate::{
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Makes new entries of a space usable on this CPU: a page fault handler calls it after it has mapped a page, and
     /// `mmap` after it has mapped some in advance. `range` had no valid entries before; what was revoked there is
-    /// flushed.
+    /// flushed. A gather that was dropped is not: an error path flushes before it releases the lock, or a gather that relies
+    /// on `range` comes before the entries are written ([`crate::Gather::relies_on`]).
     ///
     /// Where a TLB may remember that nothing was mapped ([`crate::arch::Properties::caches_absent`]), this CPU forgets that, if it runs the
     /// space. Another CPU takes a spurious fault at most ([`Self::spurious_fault`]), and so may this one on Arm64, if its

@@ -26,7 +26,8 @@ impl Native {
     ///   it the running kernel is mapped where it is, and all else reaches only what it may access.
     /// * Entries that those types are told to keep are those of the root that is loaded.
     /// * What those types are told of the machine and its CPUs is true of every CPU that calls
-    ///   them: they execute instructions and set bits that not every CPU has.
+    ///   them: they execute instructions and set bits that not every CPU has. So is what
+    ///   [`super::X86::with_global_kernel`] says of the kernel's entries.
     /// * Where other code writes the registers that those types write, it writes what they have
     ///   computed, or puts back what it found before it calls them again. By then it has removed what
     ///   the CPU cached of a root that it loaded, under PCID 0 too: a CPU parks under that one and
