@@ -47,11 +47,9 @@ impl Instructions for Alone {
         self.0.write_ttbr1(value);
     }
 
-
     fn tcr_at_boot(&self) -> Option<u64> {
         self.0.tcr_at_boot()
     }
-
 
     fn ic_iallu(&self) {
         self.0.ic_iallu();

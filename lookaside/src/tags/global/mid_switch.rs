@@ -41,7 +41,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     ) {
         // The flag of the caller's epoch is visible by O-EPOCH, and a later one covers all CPUs that are still in mid-switch.
         //
-        // ORDER O-ALL-PASSED (pairs with itself): a CPU that finds the flag cleared has seen what the CPU that cleared it has.
+        // ORDER O-ALL-PASSED-READ (pairs with O-ALL-PASSED): the flag is cleared, then this space leaves its tag.
         let met = self.turn.mid_switch.load(Ordering::Acquire);
         if met != 0 {
             self.wait_for_each(this_cpu, met);
@@ -57,7 +57,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
                 tlb.platform().relax();
             }
         }
-        // O-ALL-PASSED. The flag of a later rollover, which may have met others, is another number and stays.
+        // ORDER O-ALL-PASSED (pairs with O-ALL-PASSED-READ): this CPU has seen that all have loaded, then the flag. That of a
+        // later rollover, which may have met others, is another number and stays.
         //
         // Relaxed if it fails: nothing is concluded from that.
         let _ = self.turn.mid_switch.compare_exchange(met, 0, Ordering::Release, Ordering::Relaxed);
