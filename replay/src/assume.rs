@@ -411,8 +411,8 @@ fn unknown(unknown: &Unknown, all: &mut Vec<String>) {
         (unseen_pages, "pages were flushed that no fault had brought"),
         (
             switches,
-            "switches are not in the trace: a thread was seen on a CPU that had turned to another, and is \
-             taken to have got it just before",
+            "switches are not in the trace: a thread was seen on a CPU that was last given to another, and is \
+             taken to have been given it just before",
         ),
         (gaps, "events come after a gap"),
     ];

@@ -443,6 +443,7 @@ impl Call {
         [Self::Msync, Self::Fsync, Self::Fdatasync, Self::SyncFileRange];
 
     /// The names in tracefs of the events at its beginning and its end.
+    #[cfg(any(feature = "files", test))]
     pub(crate) fn events(self) -> [String; 2] {
         ["enter", "exit"].map(|part| format!("syscalls/sys_{part}_{}", self.name()))
     }

@@ -146,6 +146,11 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         let alone = ["--package", EXPLORER, "--all-targets"];
         cargo(workspace, &[&["clippy"], &alone[..], &["--", "-Dwarnings"]].concat())
     });
+    // What a newcomer builds first has fewer features than what the others need.
+    gate.step("lint, reproduce alone", || {
+        let alone = ["--package", LAB, "--no-default-features"];
+        cargo(workspace, &[&["clippy"], &alone[..], &["--", "-Dwarnings"]].concat())
+    });
     for target in TARGETS {
         gate.step(&format!("lint, {target}"), || {
             if !bare.is_installed(target) {

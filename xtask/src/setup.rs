@@ -94,8 +94,16 @@ pub(crate) fn run(workspace: &Workspace, bench: bool) -> Result<BareMetal> {
         debian("valgrind, which counts the instructions of the benchmarks,", &["valgrind"])?;
     }
     components()?;
+    targets(workspace, &TARGETS)
+}
+
+/// Finds or installs these targets alone, which is what one build takes.
+pub(crate) fn targets(workspace: &Workspace, wanted: &[&'static str]) -> Result<BareMetal> {
+    if wanted.is_empty() {
+        return Ok(BareMetal::default());
+    }
     let sysroot = process::output(Command::new("rustc").args(["--print", "sysroot"]))?;
-    bare_metal(Path::new(sysroot.trim()), oldest_version(workspace)?)
+    bare_metal(Path::new(sysroot.trim()), wanted, oldest_version(workspace)?)
 }
 
 /// A cargo command of the oldest Rust that the library promises to be built by, if rustup has it
@@ -160,16 +168,16 @@ fn missing_components() -> Vec<&'static str> {
         .collect()
 }
 
-fn bare_metal(sysroot: &Path, oldest: (u32, u32)) -> Result<BareMetal> {
-    let missing = missing_targets(sysroot);
+fn bare_metal(sysroot: &Path, wanted: &[&'static str], oldest: (u32, u32)) -> Result<BareMetal> {
+    let missing = missing_targets(sysroot, wanted);
     if missing.is_empty() {
-        println!("setup: the targets {} are here", TARGETS.join(", "));
+        println!("setup: found {}", wanted.join(", "));
         return Ok(BareMetal::default());
     }
     rustup(&["target", "add"], &missing);
     // Whether rustup said it failed does not matter, only what is there now: another process may
     // have installed the same target at the same moment.
-    let missing = missing_targets(sysroot);
+    let missing = missing_targets(sysroot, wanted);
     if missing.is_empty() {
         return Ok(BareMetal::default());
     }
@@ -197,11 +205,9 @@ fn bare_metal(sysroot: &Path, oldest: (u32, u32)) -> Result<BareMetal> {
     Ok(BareMetal { missing, stand_in })
 }
 
-fn missing_targets(sysroot: &Path) -> Vec<&'static str> {
-    TARGETS
-        .into_iter()
-        .filter(|target| !has_core(&sysroot.join("lib/rustlib").join(target).join("lib")))
-        .collect()
+fn missing_targets(sysroot: &Path, wanted: &[&'static str]) -> Vec<&'static str> {
+    let is_here = |target: &str| has_core(&sysroot.join("lib/rustlib").join(target).join("lib"));
+    wanted.iter().copied().filter(|target| !is_here(target)).collect()
 }
 
 /// Whether a compiled `core` is in a directory. The directory alone proves nothing: an installation

@@ -87,7 +87,9 @@ pub fn complete(
 ) -> Result<(), Refused> {
     let first = findings.iter().find(|finding| finding.key == Some("tlb.first"));
     if let Some(Err(why)) = first.map(|finding| &finding.outcome) {
-        return Err(Refused(format!("no machine without the first level of its TLB: {why}")));
+        return Err(Refused(format!(
+            "no machine without the first level of its TLB: {why}. Try again when the machine, and its host, is less busy"
+        )));
     }
     let machine = Machine::read(&Text::new("calibrated.toml", file::text(findings, facts)))?;
     let fits = Fits { machine, samples, facts };

@@ -172,7 +172,7 @@ impl fmt::Display for Options {
 /// Boots a kernel and demands that all its tests pass.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     options.check()?;
-    let bare = setup::run(workspace, false)?;
+    let bare = setup::targets(workspace, &[options.architecture.target()])?;
     passes(workspace, &bare, options)
 }
 

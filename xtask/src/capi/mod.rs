@@ -95,9 +95,12 @@ impl Target {
 
 /// Builds what was asked for.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let bare = setup::run(workspace, false)?;
     let all = core::iter::once(Target::Host).chain(Target::KERNELS);
-    for target in all.filter(|target| options.target.is_none_or(|one| one == *target)) {
+    let chosen: Vec<_> =
+        all.filter(|target| options.target.is_none_or(|one| one == *target)).collect();
+    let triples: Vec<_> = chosen.iter().filter_map(|target| target.triple()).collect();
+    let bare = setup::targets(workspace, &triples)?;
+    for target in chosen {
         build(workspace, &bare, target, options.max_cpus)?;
     }
     if options.example {
