@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use lookaside_machine::timed::Ps;
 
 use crate::{
-    data::{Beside, Experiment, Figure, Files, Machine, Trial},
+    data::{Beside, Experiment, Figure, Files, Machine, Trial, UNITS},
     reproduce::LIMIT,
     seeds::Spread,
     workload::{self, Outcome, Setup},
@@ -110,20 +110,19 @@ pub fn predict(path: &str, seeds: u64) -> Result<Vec<Prediction>, Refused> {
     let Some(experiment) = program.experiment.clone() else { return Ok(Vec::new()) };
     let outcomes = outcomes(path, &experiment, seeds);
     let one = |published: &Figure| {
-        let at = |Refused(why)| Refused(format!("{}:{}: {why}", program.file, published.line));
+        let at = |Refused(why): Refused| match why.starts_with(&program.file) {
+            true => Refused(why),
+            false => Refused(format!("{}:{}: {why}", program.file, published.line)),
+        };
         let sample = |seed: u64| -> Result<f64, Refused> {
             let of = |trial: &Trial| -> Result<f64, Refused> {
-                let outcome = &outcomes[&(key(trial), seed)];
-                let outcome = outcome.as_ref().map_err(Clone::clone)?;
-                let value = outcome.metric(&trial.metric)?;
-                let why = match &outcome.notes[..] {
-                    [] => "nothing of it fell into the time that is counted; give the workload more `time`".into(),
-                    notes => notes.join(" "),
-                };
-                match value > 0.0 {
-                    true => Ok(published.scale * value),
-                    false => Err(Refused(format!("`{}` is 0: {why}", trial.metric))),
-                }
+                let outcome = outcomes[&(key(trial), seed)].as_ref();
+                let value =
+                    outcome.map_err(Clone::clone).and_then(|of| value(of, published, trial));
+                value.map_err(|Refused(why)| {
+                    let line = published.line;
+                    Refused(format!("{why} (in the run on {}, for line {line})", said(trial)))
+                })
             };
             let value = of(&published.run)?;
             Ok(match &published.beside {
@@ -137,6 +136,70 @@ pub fn predict(path: &str, seeds: u64) -> Result<Vec<Prediction>, Refused> {
         Ok(Prediction { file: program.file.clone(), published: published.clone(), samples })
     };
     experiment.published.iter().map(one).collect()
+}
+
+/// What a run gave, in the unit of what was published.
+fn value(outcome: &Outcome, published: &Figure, trial: &Trial) -> Result<f64, Refused> {
+    let metric = trial.metric.as_str();
+    let value = outcome.metric(metric)?;
+    // What some of the threads do is not what was published of all.
+    if let Some(note) = outcome.notes.iter().find(|note| note.contains(" never ran: ")) {
+        return Err(Refused(note.clone()));
+    }
+    if value > 0.0 {
+        let unit = outcome.metrics.iter().find(|one| one.key == metric).map_or("", |one| one.unit);
+        return Ok(scale(published, metric, unit)? * value);
+    }
+    let why = match &outcome.notes[..] {
+        _ if metric == "interrupts" || metric == "interrupted" => {
+            "no CPU was interrupted in the whole run".to_owned()
+        }
+        _ if metric == "flushing" => "no flush took time in the whole run".to_owned(),
+        [] => "nothing of it fell into the time that is counted; give the workload more `time`"
+            .to_owned(),
+        notes => notes.join(" "),
+    };
+    Err(Refused(format!("`{metric}` is 0: {why}")))
+}
+
+/// By what the metric of a run is multiplied to be in the unit of what was published.
+fn scale(published: &Figure, metric: &str, measured: &str) -> Result<f64, Refused> {
+    let time = |unit: &str| UNITS.iter().find(|(name, _)| *name == unit).map(|(_, ns)| 1.0 / ns);
+    let is_ratio = matches!(published.beside, Some((Beside::Over, _)));
+    let wrong = |why: String| Err(Refused(format!("`{metric}` {why}")));
+    match (published.unit.as_deref(), published.scale) {
+        (Some(unit), _) if is_ratio => {
+            wrong(format!("over another has no unit, and `unit` is {unit}"))
+        }
+        (None, scale) if is_ratio || measured.is_empty() => Ok(scale.unwrap_or(1.0)),
+        (None, _) => wrong(format!("is in {measured}: say in which `unit` the published value is")),
+        (Some(unit), _)
+            if measured != "ns" && time(unit).is_some() || measured != "1/s" && unit == "1/s" =>
+        {
+            let measured = if measured.is_empty() { "a share" } else { measured };
+            wrong(format!("is {measured}, which cannot be in {unit}"))
+        }
+        (Some(_), Some(scale)) => Ok(scale),
+        (Some(unit), None) => match time(unit).filter(|_| measured == "ns") {
+            Some(scale) => Ok(scale),
+            None if unit == measured => Ok(1.0),
+            None => wrong(format!(
+                "is in {measured} and not in {unit}: say by `scale` how many {unit} are one {measured}"
+            )),
+        },
+    }
+}
+
+/// A run in words.
+fn said(trial: &Trial) -> String {
+    let mut said = trial.machine.clone();
+    let numbers =
+        [("sockets", trial.sockets.map(f64::from)), ("cpus", trial.cpus.map(|n| n as f64))];
+    let numbers = numbers.into_iter().filter_map(|(name, number)| Some((name, number?)));
+    for (name, number) in numbers.chain(trial.options.iter().map(|(name, n)| (name.as_str(), *n))) {
+        let _ = write!(said, ", {name} = {number}");
+    }
+    said
 }
 
 /// What tells runs apart: all but what is asked of them.

@@ -1,6 +1,11 @@
 //! The workload files of the repository: each runs, and what is written of their predictions is what they give.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use lookaside_simulation::{
     data::{Machine, Program, Text},
@@ -86,6 +91,8 @@ fn what_is_wrong_in_an_experiment_is_said_with_its_line() {
     assert!(why.contains("`batch`"), "{why}");
     assert!(row("value = 2\nrun = { cpus = 0 }").contains("from 1 to 4096"));
     assert!(row("value = 2\nover = {}\nless = {}").contains("one is enough"));
+    let why = row("value = 2\nrun = { batch = 1 }\nover = {}");
+    assert!(why.contains("`published.over` is the same run as `run`"), "{why}");
     let why =
         refused("[experiment]\nhardware = \"a server\"\n[[published]]\nwhat = \"it\"\nvalue = 2\n");
     assert!(why.contains("has no `machine`"), "{why}");
@@ -93,4 +100,60 @@ fn what_is_wrong_in_an_experiment_is_said_with_its_line() {
         refused("[experiment]\nhardware = \"a server\"\n").contains("has nothing `[[published]]`")
     );
     assert!(refused("[[published]]\nwhat = \"it\"\nvalue = 2\n").contains("of no `[experiment]`"));
+}
+
+fn predicted(row: &str) -> Result<f64, String> {
+    predicted_of("", row)
+}
+
+/// An experiment with one row, as a file.
+fn predicted_of(head: &str, row: &str) -> Result<f64, String> {
+    let text = format!(
+        "about = \"a test\"\nsource = \"a paper\"\n{head}[parameters]\nbatch = 1\n[[space]]\nname = \"a\"\npages = 8\nmapped = 8\n\
+         [[threads]]\nname = \"t\"\nspace = \"a\"\nprogram = \"\"\"\nbegin took\nreclaim 0 8 batch batch\nend took\ncount rounds\n\"\"\"\n\
+         [experiment]\nhardware = \"a server\"\nrun = {{ machine = \"zen5\", strategy = \"linux-ipi-2025\", metric = \"took\" }}\n\
+         [[published]]\nwhat = \"it\"\n{row}\n"
+    );
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = format!("{}/row{number}.toml", env!("CARGO_TARGET_TMPDIR"));
+    fs::write(&path, text).expect("there is room");
+    experiment::predict(&path, 1).map(|all| all[0].value()).map_err(|why| why.0)
+}
+
+#[test]
+fn a_published_value_is_in_a_unit_that_the_metric_can_be_in() {
+    let ns = predicted("value = 2\nunit = \"ns\"").unwrap();
+    let us = predicted("value = 2\nunit = \"us\"").unwrap();
+    assert!(ns > 100.0 && (us * 1000.0 / ns - 1.0).abs() < 1e-9, "{ns} {us}");
+    let cycles = predicted("value = 2\nunit = \"cycles\"\nscale = 3").unwrap();
+    assert!((cycles / ns - 3.0).abs() < 1e-9, "{cycles}");
+    for (row, words) in [
+        ("value = 2", "say in which `unit`"),
+        ("value = 2\nunit = \"cycles\"", "say by `scale` how many cycles are one ns"),
+        ("value = 2\nunit = \"1/s\"", "is ns, which cannot be in 1/s"),
+        (
+            "value = 2\nunit = \"us\"\nrun = { metric = \"rounds\" }",
+            "is 1/s, which cannot be in us",
+        ),
+        ("value = 2\nunit = \"us\"\nover = { batch = 8 }", "over another has no unit"),
+    ] {
+        let why = predicted(row).unwrap_err();
+        assert!(why.contains(words), "{row}: {why}");
+    }
+}
+
+#[test]
+fn what_fails_in_a_run_is_said_with_the_run() {
+    let why = predicted("value = 2\nunit = \"ns\"\nrun = { batch = 0 }").unwrap_err();
+    assert!(why.contains("a batch is of 1 page at least"), "{why}");
+    assert!(why.ends_with("(in the run on zen5, batch = 0, for line 22)"), "{why}");
+    // All ends with the thread that ends, before the other has the CPU.
+    let late = "[[threads]]\nname = \"late\"\nspace = \"a\"\nprogram = \"\"\"\nforever\nwork 1 us\ndone\n\"\"\"";
+    let rows = format!("value = 2\nunit = \"ns\"\n{late}");
+    let why = predicted_of("time = \"1 ms\"\ncpus = 1\n", &rows).unwrap_err();
+    assert!(why.contains("1 of 1 threads of `late` never ran"), "{why}");
+    let why =
+        predicted("value = 2\nunit = \"1/s\"\nrun = { metric = \"interrupts\" }").unwrap_err();
+    assert!(why.contains("no CPU was interrupted in the whole run"), "{why}");
 }

@@ -26,8 +26,8 @@ pub struct Figure {
     pub value: f64,
     /// Its unit; none for a ratio or a share.
     pub unit: Option<String>,
-    /// One unit of the workload's metric, in `unit`.
-    pub scale: f64,
+    /// One unit of the workload's metric, in `unit`; none for 1, and for what makes a time one in `unit`.
+    pub scale: Option<f64>,
     /// What is run for it.
     pub run: Trial,
     /// What that is compared with.
@@ -119,6 +119,14 @@ fn published(
         (None, Some(_)) => Some((Beside::Less, trial(row, "less", run.clone(), parameters)?)),
         (Some(_), Some(_)) => return Err(row.refuse("less", "stands beside `over`; one is enough")),
     };
+    if let Some((beside, other)) = &beside
+        && all_of(other, parameters) == all_of(&run, parameters)
+    {
+        let key = if *beside == Beside::Over { "over" } else { "less" };
+        return Err(
+            row.refuse(key, "is the same run as `run`: say in which of them something differs")
+        );
+    }
     let value = row.needed("value", row.number("value"))?;
     if value <= 0.0 {
         return Err(row.refuse("value", "is not more than 0"));
@@ -127,13 +135,22 @@ fn published(
         what: row.needed("what", row.text("what"))?.to_owned(),
         value,
         unit: row.text("unit")?.map(str::to_owned),
-        scale: row.number("scale")?.unwrap_or(1.0),
+        scale: row.number("scale")?,
         run,
         beside,
         control: row.flag("control")?,
         cause: row.text("cause")?.map(str::to_owned),
         line: row.line("what"),
     })
+}
+
+/// A run with what every parameter is in it.
+fn all_of(trial: &Trial, parameters: &[Parameter]) -> Trial {
+    let mut trial = trial.clone();
+    for one in parameters {
+        trial.options.entry(one.name.clone()).or_insert(one.value);
+    }
+    trial
 }
 
 /// A run that differs from `usual` in what the table says.

@@ -28,7 +28,7 @@ use lookaside_terminal::Refused;
 pub use experiment::{Beside, Experiment, Figure, Trial};
 pub use files::{Files, machines, parameters, published};
 pub(crate) use program::{LONGEST, UNITS};
-pub use program::{Parameter, Program, Space, Threads, Words};
+pub use program::{Parameter, Program, Semaphore, Space, Threads, Words};
 pub use quality::Quality;
 pub use ranges::{Range, Ranges};
 pub use read::Text;

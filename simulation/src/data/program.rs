@@ -32,8 +32,8 @@ pub struct Program {
     pub parameters: Vec<Parameter>,
     /// Address spaces.
     pub spaces: Vec<Space>,
-    /// Semaphores and pipes, with what is in them at first.
-    pub semaphores: Vec<(String, u64)>,
+    /// Semaphores and pipes.
+    pub semaphores: Vec<Semaphore>,
     /// Locks.
     pub locks: Vec<String>,
     /// Words that all share.
@@ -55,6 +55,17 @@ pub struct Parameter {
     pub is_time: bool,
     /// The line of the file.
     pub line: usize,
+}
+
+/// A semaphore, or a pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Semaphore {
+    /// Its name.
+    pub name: String,
+    /// What is in it at first.
+    pub first: u64,
+    /// Whether there is one for each number that a thread of a group can have: threads of the same number share it.
+    pub each: bool,
 }
 
 /// An address space, or one for each thread of the group that runs in it.
@@ -151,6 +162,7 @@ impl Program {
         let document = file.parse()?;
         let root = file.root(&document);
         root.only(KEYS)?;
+        not_below_the_head(&root)?;
         let text = |key: &str| root.text(key).map(|text| text.map(str::to_owned));
         let spaces: Vec<Space> =
             root.sections("space")?.iter().map(space).collect::<Result<_, _>>()?;
@@ -166,16 +178,7 @@ impl Program {
                 return Err(section.refuse("space", why));
             }
         }
-        let mut semaphores = Vec::new();
-        if let Some(section) = root.section("semaphores")? {
-            for key in section.keys() {
-                let count = section.needed(key, section.number(key))?;
-                if count < 0.0 || count.fract() != 0.0 {
-                    return Err(section.refuse(key, "is not a whole number"));
-                }
-                semaphores.push((key.to_owned(), count as u64));
-            }
-        }
+        let semaphores = semaphores(&root)?;
         let parameters = parameters(&root)?;
         Ok(Self {
             file: file.name.clone(),
@@ -236,6 +239,50 @@ fn time(section: &Section<'_>, key: &str) -> Result<Option<f64>, Refused> {
         )),
         _ => Err(section.refuse(key, "is no time above 0; write it as \"5 us\"")),
     }
+}
+
+/// Refuses keys of the head that stand below it, where TOML takes them for keys of a table.
+fn not_below_the_head(root: &Section<'_>) -> Result<(), Refused> {
+    let mut tables: Vec<Section<'_>> = ["space", "threads", "published"]
+        .iter()
+        .map(|key| root.sections(key))
+        .collect::<Result<Vec<_>, _>>()?
+        .concat();
+    tables.extend(root.section("experiment")?);
+    let lists = [root.section("parameters")?, root.section("semaphores")?];
+    let misplaced = |section: &Section<'_>, keys: &[&str]| {
+        section.keys().find(|key| keys.contains(key)).map(|key| {
+            section.refuse(key, "is a key of the head: write it above the first table of the file")
+        })
+    };
+    let head = ["about", "source", "time", "quantum", "isolation", "sleeps"];
+    let head = [&head[..], &LISTS, &["parameters", "semaphores"]].concat();
+    let below = tables.iter().find_map(|section| misplaced(section, &head));
+    let among = lists.iter().flatten().find_map(|section| misplaced(section, &LISTS));
+    below.or(among).map_or(Ok(()), Err)
+}
+
+/// Lists of the head, which are no numbers and so neither parameters nor semaphores.
+const LISTS: [&str; 2] = ["locks", "words"];
+
+/// `ready = 0`, or `ready = { each = 0 }` for one for each number of a thread.
+fn semaphores(root: &Section<'_>) -> Result<Vec<Semaphore>, Refused> {
+    let Some(section) = root.section("semaphores")? else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    for key in section.keys() {
+        let (each, first) = match section.section(key) {
+            Ok(Some(one)) => {
+                one.only(&["each"])?;
+                (true, one.needed("each", one.number("each"))?)
+            }
+            _ => (false, section.needed(key, section.number(key))?),
+        };
+        if first < 0.0 || first.fract() != 0.0 {
+            return Err(section.refuse(key, "is not a whole number"));
+        }
+        all.push(Semaphore { name: key.to_owned(), first: first as u64, each });
+    }
+    Ok(all)
 }
 
 fn parameters(root: &Section<'_>) -> Result<Vec<Parameter>, Refused> {

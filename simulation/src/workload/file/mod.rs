@@ -246,7 +246,7 @@ impl Workload {
             let (file, key) = (&self.program.file, &setup.machine.key);
             let cpus = counted(cpus, "CPU", "CPUs");
             let why = format!("{file}: {cpus}, and machine `{key}` has {most}");
-            return Err(Refused(format!("{why}; give `--cpus` or another machine")));
+            return Err(Refused(format!("{why}; take fewer `cpus`, or another machine")));
         }
         let values = Values { parameters: &numbers, cpus, threads: 0, me: 0, loops: [0, 0] };
         let is_isolated = self.isolation.value(values) != 0.0;
@@ -407,6 +407,25 @@ impl Workload {
         Ok((machine, isolated))
     }
 
+    /// Refuses a space with too many pages, or none, or more that are mapped than it has.
+    fn check_pages(&self, space: &Space, count: f64, values: Values<'_>) -> Result<(), Refused> {
+        let refuse =
+            |why: String| Err(Refused(format!("{}:{}: {why}", self.program.file, space.line)));
+        let values = Values { threads: count as usize, ..values };
+        let [pages, mapped] = [&space.pages, &space.mapped].map(|number| number.value(values));
+        let all = if space.each { pages * count.max(1.0) } else { pages };
+        if !(1.0..=MOST_PAGES).contains(&pages) || all > MOST_PAGES {
+            let each = if space.each { " for each of the threads" } else { "" };
+            return refuse(format!(
+                "`pages` is {pages}{each}, and has to be from 1 to {MOST_PAGES} in all"
+            ));
+        }
+        match (0.0..=pages).contains(&mapped) {
+            true => Ok(()),
+            false => refuse(format!("`mapped` is {mapped}, and `pages` {pages}: map fewer")),
+        }
+    }
+
     /// Where every thread runs: its group, its place there, its CPU.
     fn plan(&self, values: Values<'_>) -> Result<Vec<[usize; 3]>, Refused> {
         let mut plan = Vec::new();
@@ -417,19 +436,7 @@ impl Workload {
                 let why = "and has to be from 0 to a million";
                 return Err(at(format!("the `count` of `{}` is {count}, {why}", group.name)));
             }
-            let space = &self.spaces[group.space];
-            for (what, pages) in [("pages", &space.pages), ("mapped", &space.mapped)] {
-                let pages = pages.value(Values { threads: count as usize, ..values });
-                let all = if space.each { pages * count.max(1.0) } else { pages };
-                if !(0.0..=MOST_PAGES).contains(&all) {
-                    let (file, line) = (&self.program.file, space.line);
-                    let each = if space.each { " for each of the threads" } else { "" };
-                    let why = format!(
-                        "`{what}` is {pages}{each}, and has to be from 0 to {MOST_PAGES} in all"
-                    );
-                    return Err(Refused(format!("{file}:{line}: {why}")));
-                }
-            }
+            self.check_pages(&self.spaces[group.space], count, values)?;
             for me in 0..count as usize {
                 let here = Values { me, threads: count as usize, ..values };
                 let cpu = group.cpu.value(here);
@@ -464,7 +471,7 @@ fn price_of(machine: &Machine, ranges: &Ranges, price: Price) -> Ps {
 fn paths(groups: &[Group]) -> Vec<&'static str> {
     let mut all: BTreeSet<&'static str> = ["fault", "switch"].into();
     for act in groups.iter().flat_map(|group| &group.statements).map(|one| &one.act) {
-        let act = if let Act::Of(_, act) = act { act } else { act };
+        let act = if let Act::Of(_, _, act) = act { act } else { act };
         let more: &[&str] = match act {
             Act::Map(_) | Act::Protect(_) | Act::Allow(_) | Act::Discard(_) => &["call", "page"],
             Act::Unmap(_) | Act::Free(_) => &["call", "page"],

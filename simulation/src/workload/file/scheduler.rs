@@ -75,6 +75,8 @@ pub(super) struct State<'a> {
     queues: Vec<List<usize>>,
     /// The process of each space that threads share, if any are there.
     pub(super) shared: Vec<Option<Process>>,
+    /// The processes of each space of which every thread has one, in the order of the threads.
+    pub(super) own: Vec<Vec<Process>>,
     /// Threads that sleep on each CPU, with when they wake.
     pub(super) sleepers: Vec<RefCell<Vec<(Ps, usize)>>>,
     /// What an idle CPU reads: it is written when a thread is made ready there.
@@ -85,7 +87,8 @@ pub(super) struct State<'a> {
     asleep: Vec<Cell<bool>>,
     /// What an interrupt takes that is under way to a CPU that slept.
     called: Vec<Cell<Ps>>,
-    pub(super) semaphores: Vec<Gate<'a>>,
+    /// One gate, or one for each number that a thread of a group can have.
+    pub(super) semaphores: Vec<Vec<Gate<'a>>>,
     pub(super) locks: Vec<Gate<'a>>,
     /// Words that all share.
     pub(super) words: &'a [Line],
@@ -135,12 +138,18 @@ impl<'a> State<'a> {
         let program = &workload.program;
         let words = arena.fill(program.words.len(), |_| Line(Word::ZERO));
         timed::name(words, "words");
-        let semaphores = program.semaphores.iter().map(|(_, n)| gate("semaphores", *n)).collect();
         let locks = program.locks.iter().map(|_| gate("locks", 1)).collect();
         let mut shared: Vec<Option<Process>> = vec![None; workload.spaces.len()];
+        let mut own: Vec<Vec<Process>> = vec![Vec::new(); workload.spaces.len()];
         let counts: Vec<usize> = (0..workload.groups.len())
             .map(|which| plan.iter().filter(|one| one[0] == which).count())
             .collect();
+        let most = counts.iter().copied().max().unwrap_or(0);
+        let semaphores = program.semaphores.iter().map(|one| {
+            let gates = if one.each { most } else { 1 };
+            (0..gates).map(|_| gate("semaphores", one.first)).collect()
+        });
+        let semaphores = semaphores.collect();
         let copied = RefCell::new(Copied::new());
         let spawn = |space: usize, threads: usize, me: usize| {
             let space = &workload.spaces[space];
@@ -160,7 +169,11 @@ impl<'a> State<'a> {
         for (id, &[which, me, cpu]) in plan.iter().enumerate() {
             let group = &workload.groups[which];
             let process = match workload.spaces[group.space].each {
-                true => spawn(group.space, counts[which], me),
+                true => {
+                    let process = spawn(group.space, counts[which], me);
+                    own[group.space].push(process);
+                    process
+                }
                 false => *shared[group.space]
                     .get_or_insert_with(|| spawn(group.space, counts[which], me)),
             };
@@ -181,6 +194,7 @@ impl<'a> State<'a> {
             threads,
             queues,
             shared,
+            own,
             sleepers: (0..cpus).map(|_| RefCell::default()).collect(),
             bells,
             wake,

@@ -43,8 +43,8 @@ pub(super) enum Act {
     Flush(Pages),
     /// Pages that are taken away one by one; flushed in batches of so many, or each at once.
     Reclaim(Pages, Option<Expression>),
-    /// The statement on the pages of another space, by its place in the file.
-    Of(usize, Box<Self>),
+    /// The statement on the pages of another space, by its place in the file; where every thread has one, of that number.
+    Of(usize, Option<Expression>, Box<Self>),
     /// Everything up to the statement of that number is done by a copy of the process, which then exits.
     Fork(usize),
     Exec(Expression),
@@ -180,13 +180,19 @@ fn of(act: Act, reader: &mut Reader<'_>, program: &Program) -> Result<Act, Strin
     let place = among(reader, "space", &names, "the file has none of that name")?;
     let space = &program.spaces[place];
     let name = &space.name;
-    if space.each {
-        return Err(format!("is of `{name}`, of which every thread has one (`each`)"));
-    }
+    let whose = match space.each {
+        true if reader.peek().is_none() => {
+            return Err(format!(
+                "is of `{name}`, of which every thread has one (`each`): say whose, as `of {name} 0` or `of {name} random(cpus)`"
+            ));
+        }
+        true => Some(reader.number()?),
+        false => None,
+    };
     if !program.threads.iter().any(|threads| threads.space == *name) {
         return Err(format!("is of `{name}`, in which no thread is"));
     }
-    Ok(Act::Of(place, act.into()))
+    Ok(Act::Of(place, whose, act.into()))
 }
 
 fn act(
@@ -264,7 +270,7 @@ fn act(
 }
 
 fn semaphore(reader: &mut Reader<'_>, program: &Program) -> Result<usize, String> {
-    let known: Vec<String> = program.semaphores.iter().map(|(name, _)| name.clone()).collect();
+    let known: Vec<String> = program.semaphores.iter().map(|one| one.name.clone()).collect();
     listed(reader, "semaphore", &known)
 }
 
@@ -288,7 +294,10 @@ fn among(
     known.iter().position(|one| one.as_ref() == name).ok_or_else(|| {
         let help = match names::nearest(&name, known.iter().map(AsRef::as_ref)) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => otherwise.to_owned(),
+            None if known.is_empty() => otherwise.to_owned(),
+            None => {
+                format!("there are {}", list(&known.iter().map(AsRef::as_ref).collect::<Vec<_>>()))
+            }
         };
         format!("names the {what} `{name}`, which is unknown; {help}")
     })

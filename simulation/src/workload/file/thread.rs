@@ -253,9 +253,8 @@ impl Thread {
                 }
             }
             Act::Reclaim(pages, batch) => self.reclaim(state, kernel, pages, batch.as_ref())?,
-            Act::Of(space, act) => {
-                let other =
-                    state.shared[*space].ok_or("that space has no thread: its `count` is 0")?;
+            Act::Of(space, whose, act) => {
+                let other = self.other(state, *space, whose.as_ref())?;
                 let own = core::mem::replace(&mut self.process, other);
                 self.of = Some(*space);
                 let next = self.act(act, line, state, kernel);
@@ -293,11 +292,11 @@ impl Thread {
                 self.spins -= 1;
                 state.locks[*which].spin.leave();
             }
-            Act::Wait(which) => return self.wait(state, kernel, &state.semaphores[*which]),
+            Act::Wait(which) => return self.wait(state, kernel, self.semaphore(state, *which)),
             Act::Post(which, count) => {
                 let count = self.number(state, count)?;
                 Self::call(state, kernel, 0);
-                Self::post(state, kernel, &state.semaphores[*which], count, None)?;
+                Self::post(state, kernel, self.semaphore(state, *which), count, None)?;
             }
             Act::Barrier => return self.meet(state, kernel),
             Act::Yield => {
@@ -367,6 +366,30 @@ impl Thread {
             }
         }
         Ok(Next::Go)
+    }
+
+    /// The process of another space: of which every thread has one, that of a number.
+    fn other(
+        &self,
+        state: &State<'_>,
+        space: usize,
+        whose: Option<&Expression>,
+    ) -> Result<Process, String> {
+        let Some(whose) = whose else {
+            let shared = state.shared[space];
+            return shared.ok_or_else(|| "that space has no thread: its `count` is 0".to_owned());
+        };
+        let (which, all) = (self.number(state, whose)?, &state.own[space]);
+        all.get(which as usize).copied().ok_or_else(|| {
+            let name = &state.workload.program.spaces[space].name;
+            format!("there is no `{name}` {which}: there are {}, from 0 on", all.len())
+        })
+    }
+
+    /// A semaphore, or of one that every number has, that of this thread's.
+    fn semaphore<'s, 'a>(&self, state: &'s State<'a>, which: usize) -> &'s Gate<'a> {
+        let gates = &state.semaphores[which];
+        gates.get(self.place[0]).unwrap_or(&gates[0])
     }
 
     fn must_not_spin(&self) -> Result<(), String> {
@@ -449,7 +472,10 @@ impl Thread {
         batch: Option<&Expression>,
     ) -> Result<(), String> {
         let [first, pages] = self.pages(state, pages)?;
-        let batch = batch.map_or(Ok(1), |batch| self.number(state, batch))?.max(1);
+        let batch = batch.map_or(Ok(1), |batch| self.number(state, batch))?;
+        if batch == 0 {
+            return Err("a batch is of 1 page at least, and here of 0".to_owned());
+        }
         let change = if batch > 1 { Change::Batch } else { Change::Unmap };
         let page = kernel.machine().path_or_none("page");
         let mut next = first;
