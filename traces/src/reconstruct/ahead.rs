@@ -27,6 +27,8 @@ pub(super) struct Ahead {
     /// The places of flushes with which the kernel takes pages away by itself: where it tells others, or, if it tells
     /// nobody, where it flushes.
     pub(super) page_outs: HashSet<usize>,
+    /// The threads that did so at some time.
+    pub(super) page_out_tasks: HashSet<u32>,
     /// Threads that took faults, called the kernel, or executed: no threads of the kernel.
     pub(super) programs: HashSet<u32>,
     /// Whether any program did anything.
@@ -112,6 +114,7 @@ impl Ahead {
                     let place = since.sent.take().unwrap_or(place);
                     if !since.told_to {
                         ahead.page_outs.insert(place);
+                        ahead.page_out_tasks.insert(event.task);
                     }
                 }
                 Kind::Flush { reason: reason @ (Reason::LocalSpace | Reason::Send), pages } => {

@@ -163,7 +163,8 @@ impl Walk<'_> {
 
     /// Whether a flush is one with which the kernel takes pages of a space away by itself, as nothing but the flush says: a
     /// batch (reason 2), or, where nobody else holds the space, a page alone in a fault that flushes nothing. The latter counts
-    /// only in a space of which a batch was seen, since other things that no event shows flush a page, too.
+    /// only in a space of which a batch was seen, or by a thread that does one at some time: other things that no event shows
+    /// flush a page, too.
     pub(super) fn page_out(
         &mut self,
         place: usize,
@@ -175,6 +176,7 @@ impl Walk<'_> {
             return false;
         }
         let batch = self.ahead.page_outs.contains(&place);
+        let batches = self.ahead.page_out_tasks.contains(&event.task);
         let Some(task) = self.tasks.tasks.get(&event.task) else { return false };
         let asked = task.call.as_ref().is_some_and(|it| linux::pages_out(it.call, &it.arguments));
         let alone = reason == Reason::LocalSpace
@@ -186,7 +188,7 @@ impl Walk<'_> {
         let Some(space) = task.space else { return false };
         let operation = if task.fault.is_some() { Operation::Fault } else { Operation::Other };
         let state = &mut self.tasks.spaces[space as usize];
-        if batch || (alone && state.paged_out) {
+        if batch || (alone && (batches || state.paged_out)) {
             state.paged_out = true;
             state.batched |= batch;
             let page = state.memory.first_page().unwrap_or(STACK);
