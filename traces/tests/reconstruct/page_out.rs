@@ -1,5 +1,7 @@
 //! Pages that the kernel takes away by itself: only the flush says so.
 
+use std::collections::BTreeMap;
+
 use lookaside_traces::{
     Call, Reason,
     reconstruct::{Act, Flushes, Operation},
@@ -35,14 +37,17 @@ fn batch(story: &mut Story) -> &mut Story {
 #[test]
 fn a_batch_is_one_flush_that_no_call_explains() {
     let mut story = written();
-    let before = story.copy();
     batch(&mut story).flush(Reason::Send, -1).flush(Reason::Local, 0).flush(Reason::Local, -1);
     assert_eq!(page_outs(&story), 3);
     for source in [Flushes::Recorded, Flushes::FromCalls] {
         let script = story.script(source);
         assert_eq!(initiator(&script, is_page_out).operation, Operation::Fault);
         // How many there are is no evidence for the rules of calls.
-        assert_eq!(script.expected, before.script(source).expected);
+        let others = match source {
+            Flushes::Recorded => BTreeMap::new(),
+            Flushes::FromCalls => written().script(source).expected,
+        };
+        assert_eq!(script.expected, others);
         assert_eq!(script.unknown.addresses, 0);
     }
 }
@@ -86,7 +91,7 @@ fn the_next_call_that_walks_there_flushes_everything_once() {
     // Nothing is there, but a page table.
     check(&story, &about(24), &[-1]);
     check(&story, &|s| [0, 1].iter().for_each(|_| about(24)(s)), &[-1]);
-    check(&story, &about(0), &[-1, 16]);
+    check(&story, &about(0), &[16, -1]);
     // No page table, and no call that looks for pages.
     check(&story, &about(51200), &[]);
     check(&story, &|s| _ = s.map(200, 4, WRITE, ANONYMOUS), &[]);
