@@ -29,6 +29,7 @@ fn folder() -> tempfile::TempDir {
     fs::write(path.join("cut.trace"), &trace[..trace.len() - 5]).expect("a file");
     fs::write(path.join("begun.trace"), &trace[..9]).expect("a file");
     fs::write(path.join("headless.trace"), &trace[..40]).expect("a file");
+    fs::write(path.join("half.trace"), &trace[..trace.len() / 2]).expect("a file");
     folder
 }
 
@@ -88,6 +89,19 @@ fn traces_that_are_none() {
         }
     }
     refused(&[("diff , TRACE", "`,` names no trace")]);
+}
+
+/// Events are in blocks: of a small trace whose only one is cut nothing is left to replay.
+#[test]
+fn a_trace_without_a_whole_block_of_events_is_refused_by_its_name() {
+    let words = "error: half.trace: the end of the trace is missing, and the rest has no events";
+    refused(&[
+        ("replay half.trace", words),
+        ("replay half.trace --validate", words),
+        ("advise half.trace", words),
+        ("what-if half.trace", words),
+        ("diff TRACE half.trace", words),
+    ]);
 }
 
 #[test]

@@ -45,6 +45,7 @@ pub(super) fn used(act: &Act) -> [Option<SpaceId>; 2] {
         | Act::Map { space, .. }
         | Act::Restrict { space, .. }
         | Act::Unmap { space, .. }
+        | Act::PageOut { space, .. }
         | Act::End(space) => [Some(space), None],
         Act::Fork { parent, child } => [Some(parent), Some(child)],
         Act::Idle => [None, None],
@@ -169,6 +170,11 @@ fn check(script: &Script, step: &Step) -> Result<(), &'static str> {
                 return Err("is about no pages");
             }
             if end > script.spaces[space.0 as usize].pages {
+                return Err("is about pages that its space does not have");
+            }
+        }
+        Act::PageOut { space, page } => {
+            if u64::from(page) >= script.spaces[space.0 as usize].pages {
                 return Err("is about pages that its space does not have");
             }
         }

@@ -338,6 +338,9 @@ impl<'a> Program<'_, 'a> {
                 let change = || self.change(space, (first, pages), false, tables, whole, account);
                 self.as_recorded(duty, step, change);
             }
+            Act::PageOut { space, page } => {
+                self.as_recorded(duty, step, || self.page_out(space, page, account));
+            }
             Act::Fork { parent, child } => {
                 let (Some(old), Some(new)) = (self.process(parent), self.process(child)) else {
                     return;
@@ -376,7 +379,8 @@ impl<'a> Program<'_, 'a> {
 
     /// How much before its time a step begins: the kernel says that it flushes when it has raised the space's generation.
     fn lead(&self, step: &Step) -> Ps {
-        let flushes = matches!(step.act, Act::Restrict { .. } | Act::Unmap { .. });
+        let flushes =
+            matches!(step.act, Act::Restrict { .. } | Act::Unmap { .. } | Act::PageOut { .. });
         if flushes && self.recorded().is_some() { timed::lead() } else { 0 }
     }
 
@@ -418,6 +422,15 @@ impl<'a> Program<'_, 'a> {
         // What was flushed was there, whether somebody saw it come or not.
         timed::tables::map(process.root, first, pages, 0);
         self.flush(account, || self.kernel.change_and(&process, first, pages, stays, &flush));
+    }
+
+    /// Takes a page away, as a batch of one.
+    fn page_out(&self, space: SpaceId, page: u32, account: AccountId) {
+        let Some(process) = self.process(space) else { return };
+        let page = u64::from(self.first_page(space) + page);
+        let flush = Flush { batch: true, ..Flush::pages(process.id, page, 1) };
+        timed::tables::map(process.root, page, 1, 0);
+        self.flush(account, || self.kernel.change_and(&process, page, 1, false, &flush));
     }
 
     /// Gives the CPU to a program, or to the new program of an `execve`; `turn` selects which.

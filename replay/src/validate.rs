@@ -169,6 +169,16 @@ pub fn cold(script: &Script) -> u64 {
     cold
 }
 
+/// How often the kernel took pages away by itself. When, and how often, is taken from the record, so that is no count that is
+/// judged: only what becomes of these flushes is.
+#[must_use]
+pub fn page_outs(script: &Script) -> Option<Row> {
+    let steps = script.cpus.iter().flatten();
+    let count = steps.filter(|step| matches!(step.act, Act::PageOut { .. })).count() as u64;
+    let what = "pages that the kernel takes away, as recorded".to_owned();
+    (count > 0).then(|| Row::new(what, [count; 2], 0, None))
+}
+
 /// Whether everything that has a limit is within it.
 #[must_use]
 pub fn holds(rows: &[Row]) -> bool {

@@ -23,7 +23,10 @@ use lookaside_simulation::{
     workload::Metric,
 };
 use lookaside_terminal::{Refused, grid::Grid, plain};
-use lookaside_traces::{Trace, import, lackey, reconstruct::Flushes};
+use lookaside_traces::{
+    Trace, import, lackey,
+    reconstruct::{self, Flushes},
+};
 use rayon::prelude::*;
 
 use self::{report::Report, validated::validated};
@@ -130,6 +133,12 @@ pub(super) fn note_losses(path: &Path, trace: &Trace) {
     }
 }
 
+/// Refuses a trace in which no program does anything, and says which trace that is.
+pub(super) fn check_programs(path: &Path, trace: &Trace) -> Result<(), Refused> {
+    let shown = plain::line(&path.display().to_string()).into_owned();
+    reconstruct::check(trace).map_err(|bad| Refused(format!("{shown}: {bad}")))
+}
+
 /// Runs `lookaside replay`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     arguments.output.check()?;
@@ -141,6 +150,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     arguments.report.check()?;
     arguments.timeline.check()?;
     let trace = import::open(&arguments.file)?;
+    check_programs(&arguments.file, &trace)?;
     if let Some(missing) = trace.missing() {
         eprintln!("note: {missing}");
     }

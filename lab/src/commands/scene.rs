@@ -56,6 +56,7 @@ impl Read {
     /// Reads a trace.
     pub(super) fn open(path: &Path) -> super::Result<Self> {
         let trace = import::open(path)?;
+        super::replay::check_programs(path, &trace)?;
         super::replay::note_losses(path, &trace);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { name, trace })

@@ -62,6 +62,7 @@ pub(super) fn huge(script: &mut Script) -> Huge {
                     }
                 }
             }
+            Act::PageOut { page, .. } => *page /= PIECE,
             Act::End(space) => mapped.retain(|(of, _)| *of != space.0),
             Act::Fork { parent, child } => {
                 let shared: Vec<u32> = mapped

@@ -122,6 +122,42 @@ fn a_cpu_with_another_space_leaves_the_mask_at_a_request() {
 }
 
 #[test]
+fn pages_that_the_kernel_takes_away_are_flushed_in_whatever_space_a_cpu_has() {
+    let page_out = |space| Act::PageOut { space, page: 5 };
+    let out = |two: &mut Two, time| {
+        two.builder.step(0, time, 1, Operation::Other, page_out(two.a));
+    };
+    let mut two = Two::new(1000);
+    out(&mut two, 100);
+    let all = [(Reason::Local, ALL, 1), (Reason::Remote, ALL, 1), (Reason::Send, ALL, 1)];
+    let expected = KernelCounts { sends: 1, fates: [1, 0, 0, 0], ..flushes(&all) };
+    assert_eq!(two.observed("linux-ipi-2025"), expected);
+    // A CPU with another space is asked, has nothing to flush there, and stays in the mask.
+    two.builder.run(1, 200, 3, two.b);
+    out(&mut two, 300);
+    out(&mut two, 400);
+    // A lazy one is not asked.
+    two.builder.idle(1, 500);
+    out(&mut two, 600);
+    let all = [
+        (Reason::Local, ALL, 4),
+        (Reason::Remote, ALL, 1),
+        (Reason::Remote, NONE, 2),
+        (Reason::Send, ALL, 4),
+        (Reason::Switch, ALL, 1),
+    ];
+    let expected = KernelCounts { sends: 3, misses: 1, fates: [3, 0, 0, 0], ..flushes(&all) };
+    assert_eq!(two.observed("linux-ipi-2025"), expected);
+    // Where nobody else is in the mask, each page is flushed by itself.
+    let mut builder = Builder::new(2, 1000);
+    let a = builder.space("a", 100, 1);
+    builder.run(0, 0, 1, a);
+    builder.step(0, 100, 1, Operation::Other, page_out(a));
+    let alone = Two { builder, a, b: a }.observed("linux-ipi-2025");
+    assert_eq!(alone, flushes(&[(Reason::LocalSpace, ONE, 1)]));
+}
+
+#[test]
 fn masks_are_trimmed_once_a_second() {
     let mut two = Two::new(1_200_000);
     two.builder.run(1, 50, 3, two.b);

@@ -5,7 +5,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::ends::{self, End};
+use lookaside_terminal::Refused;
+
+use super::{
+    ends::{self, End},
+    linux,
+};
 use crate::{CLONE_VM, Kind, Pages, Reason, Trace};
 
 /// What is known before the walk through the events begins.
@@ -19,6 +24,11 @@ pub(super) struct Ahead {
     /// The places of ends of threads, and of turns to another program, after which the thread is seen to have
     /// freed the space that it left.
     pub(super) frees: HashSet<usize>,
+    /// The places of flushes with which the kernel takes pages away by itself: where it tells others, or, if it tells
+    /// nobody, where it flushes.
+    pub(super) page_outs: HashSet<usize>,
+    /// The threads that did so at some time.
+    pub(super) page_out_tasks: HashSet<u32>,
     /// Threads that took faults, called the kernel, or executed: no threads of the kernel.
     pub(super) programs: HashSet<u32>,
     /// Whether any program did anything.
@@ -42,6 +52,10 @@ struct Since {
     freed: Option<usize>,
     /// The places of flushes of everything.
     flushes: [Option<usize>; 2],
+    /// The place of the flush that it told others of, if it did not do it itself yet.
+    sent: Option<usize>,
+    /// Whether it pages out because it was told to (`MADV_PAGEOUT`).
+    told_to: bool,
 }
 
 impl Ahead {
@@ -66,7 +80,9 @@ impl Ahead {
             }
             match event.kind {
                 Kind::Call { .. } | Kind::Return { .. } => {
-                    tasks.remove(&event.task);
+                    let told_to = matches!(event.kind, Kind::Call { call, arguments }
+                        if linux::pages_out(call, &arguments));
+                    tasks.insert(event.task, Since { told_to, ..Since::default() });
                     ahead.programs.insert(event.task);
                 }
                 Kind::Fault { address, code } if address < crate::fault::KERNEL => {
@@ -93,8 +109,18 @@ impl Ahead {
                         ours.entry(task).or_insert(turns);
                     }
                 }
-                Kind::Flush { reason: Reason::LocalSpace | Reason::Send, pages } => {
+                Kind::Flush { reason: Reason::Local, .. } => {
                     let since = tasks.entry(event.task).or_default();
+                    let place = since.sent.take().unwrap_or(place);
+                    if !since.told_to {
+                        ahead.page_outs.insert(place);
+                        ahead.page_out_tasks.insert(event.task);
+                    }
+                }
+                Kind::Flush { reason: reason @ (Reason::LocalSpace | Reason::Send), pages } => {
+                    let since = tasks.entry(event.task).or_default();
+                    let all = reason == Reason::Send && pages == Pages::Everything;
+                    since.sent = all.then_some(place);
                     since.flushes = match pages {
                         Pages::Everything => [since.flushes[1], Some(place)],
                         Pages::Some(_) => [None; 2],
@@ -138,6 +164,18 @@ impl Ahead {
             ahead.ours = None;
         }
         ahead
+    }
+
+    /// Whether there is anything to follow.
+    pub(super) fn check(&self, trace: &Trace) -> Result<(), Refused> {
+        let why = match (self.any, trace.origin.losses.truncated) {
+            (true, _) => return Ok(()),
+            (false, true) => {
+                "the end of the trace is missing, and the rest has no events of programs"
+            }
+            (false, false) => "the trace has no events of programs",
+        };
+        Err(Refused(format!("{why}: nothing to replay")))
     }
 
     /// Whether what a thread flushes was recorded, at the event at `place`.

@@ -139,6 +139,15 @@ const MAP_POPULATE: u64 = 0x8000;
 /// A mapping was not found; what was found was worked on nevertheless.
 const ENOMEM: i64 = -12;
 
+/// Whether a call has pages taken away that go one by one.
+pub(super) fn pages_out(call: Call, arguments: &[u64; 5]) -> bool {
+    match call {
+        Call::Madvise => arguments[2] == MADV_PAGEOUT,
+        Call::ProcessMadvise => arguments[3] == MADV_PAGEOUT,
+        _ => false,
+    }
+}
+
 /// The pages of a range of bytes.
 pub(super) fn pages(address: u64, length: u64) -> Range<u64> {
     let end = address.saturating_add(length);
@@ -252,6 +261,13 @@ impl Memory {
         }
     }
 
+    /// The first page of what a call walks through that finds a page table there.
+    pub(super) fn walks(&mut self, call: Call, arguments: &[u64; 5], value: i64) -> Option<u64> {
+        let works = gathers(call, arguments) != Gathers::No && !(-4095..0).contains(&value);
+        let range = subject(call, arguments).filter(|_| works)?;
+        self.within(&range).next().is_some().then_some(range.start)
+    }
+
     /// Other things are allowed in a range; a new key changes every page that is there.
     fn protect(&mut self, range: &Range<u64>, allowed: u64, keyed: bool, effect: &mut Effect) {
         let mut hull = self.missing(range, effect);
@@ -331,6 +347,11 @@ fn together((first, last): (u64, u64), gone: bool) -> Flush {
 fn alone(page: u64, gone: bool) -> Flush {
     let counted = Pages::Some(1);
     Flush { first: page, last: page, counted, gone, tables: false, gathered: false, of: None }
+}
+
+/// Everything, as if page tables were gone: what a batch took away may not have been flushed yet.
+pub(super) fn everything(page: u64) -> Flush {
+    Flush { counted: Pages::Everything, ..alone(page, false) }
 }
 
 fn span(first: u64, last: u64) -> Pages {

@@ -177,6 +177,14 @@ pub enum Act {
         /// thread of the space changed page tables at the same time.
         whole: bool,
     },
+    /// The kernel takes pages away by itself (reclaim). No call says so and nobody knows which, so one stands for them.
+    /// Linux flushes everything on all CPUs of the mask where others than this one are in it, else page by page.
+    PageOut {
+        /// The space.
+        space: SpaceId,
+        /// The page.
+        page: u32,
+    },
     /// All pages of the parent become read-only because a child shares them, and the parent's space is
     /// flushed. The child is not used before this act.
     Fork {
@@ -213,6 +221,15 @@ pub struct Unknown {
     pub gaps: u64,
 }
 
+/// Whether there is anything to reconstruct.
+///
+/// # Errors
+///
+/// If the trace has no events of user processes.
+pub fn check(trace: &Trace) -> Result<(), Refused> {
+    Ahead::read(trace).check(trace)
+}
+
 /// Reconstructs the script of a trace.
 ///
 /// # Errors
@@ -220,13 +237,7 @@ pub struct Unknown {
 /// If the trace has no events of user processes, or flushes are asked for that it does not have.
 pub fn reconstruct(trace: &Trace, flushes: Flushes) -> Result<Script, Refused> {
     let ahead = Ahead::read(trace);
-    if !ahead.any {
-        let why = match trace.origin.losses.truncated {
-            true => "the end of the trace is missing, and the rest has no events of programs",
-            false => "the trace has no events of programs",
-        };
-        return Err(Refused(format!("{why}: nothing to replay")));
-    }
+    ahead.check(trace)?;
     let (recorded, senders) = counts::count(trace, &ahead);
     if flushes == Flushes::Recorded && recorded.is_none() {
         let why = "the trace has no recorded flushes; take those that follow from calls instead";

@@ -24,6 +24,7 @@ pub(super) enum RawAct {
     Map { space: u32, first: u64, last: u64 },
     Restrict { space: u32, first: u64, last: u64, whole: bool },
     Unmap { space: u32, first: u64, last: u64, tables: bool, whole: bool },
+    PageOut { space: u32, page: u64 },
     Fork { parent: u32, child: u32 },
     End(u32),
 }
@@ -133,6 +134,9 @@ impl RawAct {
             Self::Unmap { space, first, last, tables, whole } => {
                 let (first, pages) = of(space).span(first, last);
                 Act::Unmap { space: SpaceId(space), first, pages, tables, whole }
+            }
+            Self::PageOut { space, page } => {
+                Act::PageOut { space: SpaceId(space), page: of(space).page(page) }
             }
             Self::Fork { parent, child } => {
                 Act::Fork { parent: SpaceId(parent), child: SpaceId(child) }

@@ -25,6 +25,8 @@ pub(super) struct Task {
     pub(super) call: Option<Open>,
     /// The page and the time of the fault that it took last, if nothing else happened since.
     pub(super) fault: Option<(u64, u64)>,
+    /// Whether that fault brought a page, which flushes nothing.
+    pub(super) brings: bool,
     /// The function of its program that called the kernel, where known; and whether nothing was done by it yet.
     pub(super) caller: Option<NameId>,
     pub(super) called: bool,
@@ -91,6 +93,10 @@ pub(super) struct State {
     pub(super) recorded: bool,
     /// As [`Space::older`](super::Space::older).
     pub(super) older: bool,
+    /// Whether the kernel was seen to take pages of it away by itself.
+    pub(super) paged_out: bool,
+    /// Whether it was since a call last flushed for that.
+    pub(super) batched: bool,
     /// The CPUs that may hold translations of it: that ran it since page tables of it were last freed.
     pub(super) cpus: BTreeSet<u16>,
     /// How many threads are in calls that gather pages: alone, beside others.
@@ -167,6 +173,7 @@ impl Tasks {
             space,
             call,
             fault,
+            brings: false,
             told,
             executing: false,
             ending: false,

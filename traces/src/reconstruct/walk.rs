@@ -190,6 +190,9 @@ impl<'t> Walk<'t> {
                 pages,
             } => {
                 let told = reason == Reason::Send;
+                if self.page_out(place, event, reason, pages) {
+                    return;
+                }
                 match self.source {
                     Flushes::Recorded => self.recorded(place, event, pages, told),
                     Flushes::FromCalls => self.flushes_now(event, told),
@@ -485,11 +488,12 @@ impl<'t> Walk<'t> {
 
     /// The pages of an act get numbers.
     fn note(&mut self, act: RawAct) {
-        let (RawAct::Map { space, first, last }
-        | RawAct::Restrict { space, first, last, .. }
-        | RawAct::Unmap { space, first, last, .. }) = act
-        else {
-            return;
+        let (space, first, last) = match act {
+            RawAct::Map { space, first, last }
+            | RawAct::Restrict { space, first, last, .. }
+            | RawAct::Unmap { space, first, last, .. } => (space, first, last),
+            RawAct::PageOut { space, page } => (space, page, page),
+            _ => return,
         };
         if last != ALL {
             let family = self.tasks.spaces[space as usize].family;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use lookaside_replay::{
     Replayed,
-    validate::{Row, cold, compare, holds},
+    validate::{Row, cold, compare, holds, page_outs},
 };
 use lookaside_terminal::{
     Refused,
@@ -30,7 +30,9 @@ pub(super) fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::super::Res
             return Err(Refused(format!("strategy `{}` {why}", run.strategy)).into());
         };
         let pages = [&kernel.expected, &plan.inputs.script.expected];
-        compared.push((&run.strategy, compare(recorded, observed, unknown, pages)));
+        let mut rows = compare(recorded, observed, unknown, pages);
+        rows.extend(page_outs(&plan.inputs.script));
+        compared.push((&run.strategy, rows));
     }
     let all_hold = compared.iter().all(|(_, rows)| holds(rows));
     let form = match plan.arguments.output.format {

@@ -2,7 +2,7 @@
 
 use super::{STACK, Walk};
 use crate::{
-    Call, Event, Pages, fault,
+    Call, Event, Pages, Reason, fault,
     reconstruct::{
         Flushes, Operation,
         linux::{self, Effect, Flush, Gathers},
@@ -37,7 +37,9 @@ impl Walk<'_> {
             return;
         }
         let Tasks { spaces, frames, .. } = &mut self.tasks;
-        let State { memory, users, .. } = &mut spaces[space as usize];
+        let State { memory, users, batched, .. } = &mut spaces[space as usize];
+        let late = if *batched { memory.walks(call, &arguments, value) } else { None };
+        *batched &= late.is_none();
         let mut effect = memory.call(call, &arguments, value, frames, &mut self.budget);
         if *users > 1 {
             effect.defer(call, &arguments);
@@ -46,6 +48,7 @@ impl Walk<'_> {
         if crowded {
             effect.crowd(call, &arguments, value);
         }
+        effect.flushes.splice(..0, late.map(linux::everything));
         self.unknown.mappings += u64::from(effect.unknown);
         match self.source {
             Flushes::FromCalls => {
@@ -135,11 +138,14 @@ impl Walk<'_> {
         if code & COPY == COPY {
             self.tasks.find_shared(space, page);
         }
-        let Tasks { spaces, frames, .. } = &mut self.tasks;
+        let Tasks { tasks, spaces, frames, .. } = &mut self.tasks;
         let memory = &mut spaces[space as usize].memory;
         // Who else has a page from before the trace nobody knows: it is taken for somebody's.
         let guessed = !memory.complete && !memory.has(page);
         let outcome = memory.fault(page, code, frames);
+        if let Some(task) = tasks.get_mut(&event.task) {
+            task.brings = matches!(outcome, Outcome::Mapped { .. });
+        }
         let operation = Operation::Fault;
         self.unknown.mappings += u64::from(guessed && outcome == Outcome::Copied);
         match outcome {
@@ -153,6 +159,44 @@ impl Walk<'_> {
             }
             Outcome::Copied | Outcome::Allowed | Outcome::Nothing => {}
         }
+    }
+
+    /// Whether a flush is one with which the kernel takes pages of a space away by itself, as nothing but the flush says: a
+    /// batch (reason 2), or, where nobody else holds the space, a page alone in a fault that flushes nothing. The latter counts
+    /// only in a space of which a batch was seen, or by a thread that does one at some time: other things that no event shows
+    /// flush a page, too.
+    pub(super) fn page_out(
+        &mut self,
+        place: usize,
+        event: &Event,
+        reason: Reason,
+        pages: Pages,
+    ) -> bool {
+        if event.in_interrupt == Some(true) {
+            return false;
+        }
+        let batch = self.ahead.page_outs.contains(&place);
+        let batches = self.ahead.page_out_tasks.contains(&event.task);
+        let Some(task) = self.tasks.tasks.get(&event.task) else { return false };
+        let asked = task.call.as_ref().is_some_and(|it| linux::pages_out(it.call, &it.arguments));
+        let alone = reason == Reason::LocalSpace
+            && pages == Pages::Some(1)
+            && !task.told
+            && task.call.is_none()
+            && task.brings
+            && task.fault.is_some();
+        let Some(space) = task.space else { return false };
+        let operation = if task.fault.is_some() { Operation::Fault } else { Operation::Other };
+        let state = &mut self.tasks.spaces[space as usize];
+        if batch || (alone && (batches || state.paged_out)) {
+            state.paged_out = true;
+            state.batched |= batch;
+            let page = state.memory.first_page().unwrap_or(STACK);
+            self.step(event, event.task, operation, RawAct::PageOut { space, page });
+            return true;
+        }
+        // Others were told of it, and that was the step.
+        reason == Reason::Local && !asked
     }
 
     /// A flush of which others were told is of fewer pages than they were told.

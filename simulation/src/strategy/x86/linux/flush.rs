@@ -8,7 +8,13 @@ use lookaside_machine::timed::{self, x86::Insn};
 use lookaside_traces::{Pages, Reason};
 
 use super::{
-    Linux, cpu::SWITCHING, mask::all_others, me, patches::Patch, request::Request, space::Mm,
+    Linux,
+    cpu::{KERNEL_CONTEXT, SWITCHING},
+    mask::all_others,
+    me,
+    patches::Patch,
+    request::Request,
+    space::Mm,
 };
 use crate::strategy::Flush;
 
@@ -94,7 +100,8 @@ impl Linux<'_> {
     /// acknowledgements.
     pub(super) fn request(&self, mm: &Mm<'_>, request: &Request, tables: bool, here: bool) {
         self.count(Reason::Send, request.pages());
-        let trims = self.has(Patch::MaskKept) && mm.is_due();
+        // A batch goes to every CPU of the mask that is not lazy.
+        let trims = request.is_batch() || self.has(Patch::MaskKept) && mm.is_due();
         let all = tables || !self.has(Patch::LazySkipped) || self.is_in_transition(mm);
         let wanted = |cpu: CpuId| all || self.is_running(cpu, mm, trims);
         let mut groups: Vec<Targets> = mm.cpus.others(me()).collect();
@@ -177,6 +184,9 @@ impl Linux<'_> {
             request.flush_kernel();
             return Fate::Flushed;
         };
+        if request.is_batch() {
+            return self.process_batch(request, here);
+        }
         let (cpu, mm) = (self.cpu(), self.named(context));
         if cpu.loaded.get() != context {
             if self.has(Patch::MaskKept) {
@@ -217,6 +227,33 @@ impl Linux<'_> {
             self.invalidate(request, mm, true)
         };
         self.count(if here { Reason::LocalSpace } else { Reason::Remote }, pages);
+        Fate::Flushed
+    }
+
+    /// Flushes everything of the space that this CPU has loaded, whichever that is, if it missed a flush of that space.
+    fn process_batch(&self, request: &Request, here: bool) -> Fate {
+        let cpu = self.cpu();
+        let loaded = cpu.loaded.get();
+        if loaded == KERNEL_CONTEXT {
+            return Fate::Nothing;
+        }
+        let mm = self.named(loaded);
+        if self.lazy(me()).get() != 0 {
+            self.drop_space(cpu, mm);
+            return Fate::Dropped;
+        }
+        if self.has(Patch::Broadcast) && cpu.is_shared() {
+            return Fate::Flushed;
+        }
+        let latest = mm.generation.load(Ordering::SeqCst);
+        let pages = if self.has(Patch::Generations) && cpu.generation() >= latest {
+            Pages::Some(0)
+        } else {
+            let pages = self.invalidate(request, mm, false);
+            cpu.reached(latest);
+            pages
+        };
+        self.count(if here { Reason::Local } else { Reason::Remote }, pages);
         Fate::Flushed
     }
 

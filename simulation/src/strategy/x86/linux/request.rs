@@ -11,13 +11,15 @@ use crate::strategy::Flush;
 
 /// The space number of a request for kernel addresses.
 const KERNEL_SPACE: u64 = 0;
+/// The space number of a request for whichever space a CPU has loaded.
+const ANY_SPACE: u64 = u64::MAX;
 /// The value of `pages` for a full flush.
 const EVERYTHING: u64 = u64::MAX;
 
 /// A request as one CPU reads it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    /// The context of the space, or [`KERNEL_SPACE`].
+    /// The context of the space, [`KERNEL_SPACE`], or [`ANY_SPACE`].
     space: u64,
     /// The generation that the flush brought the space to.
     pub(super) generation: u64,
@@ -26,9 +28,14 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// The flush as Linux classifies it: by page up to `ceiling` pages, else full; always full for a batch.
+    /// The flush as Linux classifies it: by page up to `ceiling` pages, else full; always full for a batch, which may be of
+    /// several spaces and names none.
     pub(super) fn new(flush: &Flush, generation: u64, ceiling: u64) -> Self {
-        let space = flush.space.map_or(KERNEL_SPACE, |space| u64::from(space.0) + 1);
+        let space = match flush.space {
+            None => KERNEL_SPACE,
+            Some(_) if flush.batch => ANY_SPACE,
+            Some(space) => u64::from(space.0) + 1,
+        };
         let all = flush.everything || flush.batch || flush.pages > ceiling;
         let pages = if all { EVERYTHING } else { flush.pages };
         Self { space, generation, first: flush.first, pages }
@@ -37,6 +44,11 @@ impl Request {
     /// The context of the space; `None` for kernel addresses.
     pub(super) fn context(&self) -> Option<u64> {
         (self.space != KERNEL_SPACE).then_some(self.space)
+    }
+
+    /// Whether it is a batch.
+    pub(super) const fn is_batch(&self) -> bool {
+        self.space == ANY_SPACE
     }
 
     /// Whether it names pages.
