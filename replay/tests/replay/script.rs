@@ -61,6 +61,7 @@ impl Builder {
             | Act::Map { space, .. }
             | Act::Restrict { space, .. }
             | Act::Unmap { space, .. }
+            | Act::PageOut { space, .. }
             | Act::Fork { parent: space, .. }
             | Act::End(space) => self.script.spaces[space.0 as usize].name.clone(),
             Act::Idle => "idle".to_owned(),

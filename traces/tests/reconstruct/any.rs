@@ -153,6 +153,7 @@ fn keeps_promises(script: &Script) {
                     assert!(pages > 0);
                     Some((space, first, pages))
                 }
+                Act::PageOut { space, page } => Some((space, page, 1)),
                 Act::Fork { parent, .. } => Some((parent, 0, 0)),
                 Act::End(space) => {
                     over.insert(space);
