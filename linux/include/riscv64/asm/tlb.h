@@ -22,10 +22,10 @@ static void lookaside_flush_gather(struct mmu_gather *tlb);
 #undef flush_tlb_mm
 #undef flush_tlb_mm_range
 
-/* An entry of an upper level may have been a table that other processes use, too (hugetlb). */
+/* A table that this process has left and others use, and may free (hugetlb), is as one that is freed. */
 static inline void lookaside_flush_gather(struct mmu_gather *tlb)
 {
-	bool tables = tlb->freed_tables || tlb->cleared_puds || tlb->cleared_p4ds;
+	bool tables = tlb->freed_tables || tlb->unshared_tables || tlb->cleared_puds || tlb->cleared_p4ds;
 
 	if (tlb->fullmm || tlb->need_flush_all) {
 		flush_tlb_mm(tlb->mm);
