@@ -173,10 +173,10 @@ fn check(script: &Script, step: &Step) -> Result<(), &'static str> {
                 return Err("is about pages that its space does not have");
             }
         }
-        Act::PageOut { space, page } => {
-            if u64::from(page) >= script.spaces[space.0 as usize].pages {
-                return Err("is about pages that its space does not have");
-            }
+        Act::PageOut { space, page }
+            if u64::from(page) >= script.spaces[space.0 as usize].pages =>
+        {
+            return Err("is about a page that its space does not have");
         }
         Act::Fork { parent, child } if parent == child => return Err("forks a space from itself"),
         _ => {}

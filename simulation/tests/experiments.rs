@@ -1,11 +1,7 @@
 //! The workload files of the repository: each runs, and what is written of their predictions is what they give.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::Path,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use lookaside_simulation::{
     data::{Machine, Program, Text},

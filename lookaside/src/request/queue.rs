@@ -189,7 +189,7 @@ impl<W: Word> RequestQueue<W> {
         // Relaxed: no other CPU writes it, and the stores below release it.
         let serial = mine.serial.load(Ordering::Relaxed) | 1;
         // ORDER O-REUSED (pairs with O-COMPLETED): a request that no target reads any more may be changed.
-        if mine.pending.load(Ordering::Acquire) % Kept::ON_RING.0 != 0 {
+        if !mine.pending.load(Ordering::Acquire).is_multiple_of(Kept::ON_RING.0) {
             // Release: as O-DESCRIBE.
             return mine.serial.store(serial, Ordering::Release);
         }
