@@ -1,5 +1,6 @@
 //! stress-ng: Debian's binary package of the architecture that is booted, and the shared libraries that it needs, fetched by apt into a
-//! root of its own, so that nothing is installed or configured here.
+//! root of its own, so that nothing is installed or configured here. Where this Debian is too old for the architecture, the package is that
+//! of the first release that has it.
 
 use std::{
     collections::BTreeMap,
@@ -26,6 +27,14 @@ impl Architecture {
             Self::Arm64 => "arm64",
             Self::Riscv64 => "riscv64",
             Self::X86_64 => "amd64",
+        }
+    }
+
+    /// The first release of Debian that has the architecture, if this machine's may be an older one.
+    const fn first_release(self) -> Option<&'static str> {
+        match self {
+            Self::Riscv64 => Some("trixie"),
+            Self::Arm64 | Self::X86_64 => None,
         }
     }
 }
@@ -88,19 +97,29 @@ fn unpacked(workspace: &Workspace, architecture: Architecture) -> Result<PathBuf
         option("APT::Architecture", architecture.debian().to_owned()),
         option("APT::Architectures", architecture.debian().to_owned()),
     ];
-    let advice = |failure: Failure| {
+    let fetched = fetch(&options, &[]).or_else(|failure| {
+        let Some(release) = architecture.first_release() else { return Err(failure) };
+        println!(
+            "linux: this Debian has no {PACKAGE} of {}: that of {release}",
+            architecture.debian()
+        );
+        let sources = apt.join("sources.list");
+        fs::write(&sources, format!("deb {} {release} main\n", mirror()?))
+            .context(|| format!("writing {}", sources.display()))?;
+        let others = [
+            option("Dir::Etc::sourcelist", sources.display().to_string()),
+            option("Dir::Etc::sourceparts", "-".to_owned()),
+        ];
+        fetch(&options, &others)
+    });
+    fetched.map_err(|failure: Failure| {
         Failure::new(format!(
             "Debian's package {PACKAGE} of {} cannot be fetched ({failure}); unpack it, with what it depends on, into {}, \
              and make a file {UNPACKED} there",
             architecture.debian(),
             root.display()
         ))
-    };
-    let mut update = Command::new("apt-get");
-    process::run(update.args(&options).args(["update", "--quiet"])).map_err(advice)?;
-    let mut fetch = Command::new("apt-get");
-    fetch.args(&options).args(["install", "--yes", "--quiet", "--no-install-recommends"]);
-    process::run(fetch.args(["--download-only", PACKAGE])).map_err(advice)?;
+    })?;
     if root.exists() {
         fs::remove_dir_all(&root).context(|| format!("removing {}", root.display()))?;
     }
@@ -114,6 +133,26 @@ fn unpacked(workspace: &Workspace, architecture: Architecture) -> Result<PathBuf
     }
     fs::write(root.join(UNPACKED), "").context(|| "marking the packages".to_owned())?;
     Ok(root)
+}
+
+/// Fetches the package and what it needs.
+fn fetch(options: &[String], more: &[String]) -> Result<()> {
+    let apt = |words: &[&str]| {
+        let mut command = Command::new("apt-get");
+        process::run(command.args(options).args(more).args(words))
+    };
+    apt(&["update", "--quiet"])?;
+    apt(&["install", "--yes", "--quiet", "--no-install-recommends", "--download-only", PACKAGE])
+}
+
+/// From where this machine has its Debian.
+fn mirror() -> Result<String> {
+    let mut command = Command::new("apt-get");
+    command.args(["indextargets", "--format", "$(REPO_URI)"]);
+    command.args(["Created-By: Packages", "Origin: Debian", "Label: Debian"]);
+    let printed = process::output(&mut command)?;
+    let first = printed.lines().next();
+    first.map(str::to_owned).ok_or_else(|| Failure::new("apt-get names no mirror of Debian"))
 }
 
 fn make_folder(folder: &Path) -> Result<()> {
