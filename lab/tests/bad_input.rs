@@ -390,7 +390,7 @@ fn what_is_wrong_in_a_workload_is_said_with_its_line_before_it_runs_for_minutes(
         (
             "60000",
             "1e9",
-            "w.toml:6: `pages` is 1000000000, and has to be from 0 to 67108864 in all",
+            "w.toml:6: `pages` is 1000000000, and has to be from 1 to 67108864 in all",
         ),
         ("work think", "wrok think", "w.toml:14: `wrok think` begins with `wrok`"),
         ("pages =", "pagse =", "w.toml:7: `space.pagse` is no key of this table"),
