@@ -11,7 +11,7 @@ use crate::support::{
     on,
 };
 use lookaside::{
-    Cpu, Gather, GlobalAsids, KernelGather, PerCpuAsids,
+    AddressSpace, Cpu, Gather, GlobalAsids, KernelGather, PerCpuAsids,
     counts::{Event, Outcome},
     platform::{Stuck, Targets},
 };
@@ -227,15 +227,13 @@ fn flag_06_a_cpu_that_has_halted_is_not_waited_for() {
     });
 }
 
-#[test]
-fn flag_06_an_ipi_on_which_others_rely_is_sent_although_its_sender_has_stopped() {
-    let tlb = recent(3, Fake::new(3, 12));
+/// A space that three CPUs run, of which CPU 2 has begun a flush: it stopped before it sent the IPIs, and CPU 0 reports that.
+fn stopped_before_its_ipis<T: Strategy>(tlb: Machine<T>) -> &'static AddressSpace<Fake> {
     let a: &'static _ = Box::leak(Box::new(space(tlb, 1)));
     for cpu in 0..3 {
         let _ = switch(tlb, cpu, a);
     }
     tlb.platform().set_answer(Answer::Never);
-    // CPU 2 stops before it has sent what its pending words say.
     let begun = on(2, || {
         let mut gather = Gather::new(a);
         What::Range.tell(&mut gather);
@@ -244,6 +242,14 @@ fn flag_06_an_ipi_on_which_others_rely_is_sent_although_its_sender_has_stopped()
     tlb.platform().lose_ipis();
     core::mem::forget(begun);
     on(0, || tlb.halted(&(), lookaside::platform::CpuId(2)).unwrap());
+    a
+}
+
+#[test]
+fn flag_06_an_ipi_on_which_others_rely_is_sent_although_its_sender_has_stopped() {
+    let tlb = recent(3, Fake::new(3, 12));
+    // Its pending words say that IPIs are on their way.
+    let a = stopped_before_its_ipis(tlb);
     tlb.platform().set_answer(Answer::WhenWaitedFor);
     let _ = flush(tlb, 0, a, |gather| What::Page.tell(gather));
     assert_eq!(tlb.platform().stuck_waits(), []);
@@ -252,20 +258,8 @@ fn flag_06_an_ipi_on_which_others_rely_is_sent_although_its_sender_has_stopped()
 #[test]
 fn flag_06_a_request_in_a_queue_is_served_although_its_sender_has_stopped() {
     let tlb = epochs(3, Fake::new(3, 16).without_broadcast());
-    let a: &'static _ = Box::leak(Box::new(space(tlb, 1)));
-    for cpu in 0..3 {
-        let _ = switch(tlb, cpu, a);
-    }
-    tlb.platform().set_answer(Answer::Never);
-    // CPU 2 stops after it has posted its requests, and before it sends IPIs. Who waits for CPU 1 waits for all of its queue.
-    let begun = on(2, || {
-        let mut gather = Gather::new(a);
-        What::Range.tell(&mut gather);
-        tlb.begin_flush(&(), gather)
-    });
-    tlb.platform().lose_ipis();
-    core::mem::forget(begun);
-    on(0, || tlb.halted(&(), lookaside::platform::CpuId(2)).unwrap());
+    // Whoever waits for CPU 1 waits for all of its queue.
+    let _ = stopped_before_its_ipis(tlb);
     assert_eq!(tlb.platform().pending(), [1], "this CPU has looked by itself");
 }
 

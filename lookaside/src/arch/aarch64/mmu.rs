@@ -263,8 +263,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     unsafe fn load_kept(&self, root: Root, tag: Tag) {
         self.check_width(tag);
         self.insn.dsb(Dsb::Ish); // As F-ARM-SETTLE.
-        // The ISB in `set_ttbr0` is F-ARM-ROOT; here it is
-        // F-ARM-SETTLE-SYNC, too.
+        // The ISB in `set_ttbr0` is F-ARM-ROOT, and F-ARM-SETTLE-SYNC, too.
         self.insn.set_ttbr0(u64::from(tag.0) << TTBR_TAG_SHIFT | root.table);
     }
 
