@@ -67,7 +67,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         // It may have set the pending word of another CPU, or posted to its queue, on which others rely, and not have sent
         // the IPI.
         for (other, id) in self.cpus().iter().zip((0..).map(CpuId)) {
-            let claimed = other.queue.end_claim_of(cpu);
+            let claimed = other.queue.posted.pending_ipi.end_claim_of(cpu);
             if (claimed || other.queue.is_behind()) && ![me, cpu].contains(&id) {
                 self.platform().send_ipi(Targets { first: id, mask: 1 });
             }

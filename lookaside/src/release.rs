@@ -109,7 +109,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         // Relaxed: O-POST of the request follows the 1, and the acknowledgements come before it is taken back.
         let more = if root.is_some() { 1 } else { u64::MAX };
         self.tlb.leaving.fetch_add(more, Ordering::Relaxed);
-        self.queue().set_leaving(root);
+        self.queue().own_request.set_leaving(root);
     }
 
     /// Parks this CPU if the root that it has loaded is at this address, or would be loaded again after a foreign
@@ -128,7 +128,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         if self.tlb.leaving.load(Ordering::Relaxed) == 0 {
             return;
         }
-        for root in self.tlb.cpus.iter().filter_map(|cpu| cpu.queue.leaving()) {
+        for root in self.tlb.cpus.iter().filter_map(|cpu| cpu.queue.own_request.leaving()) {
             self.leave(root);
         }
     }

@@ -99,8 +99,8 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         this_cpu.must_own(tlb);
         let mut shootdown = Shootdown::new(this_cpu);
         let outcome = this_cpu.start_on_all_online(&mut ranges, &mut shootdown);
-        let queue = this_cpu.queue();
-        if queue.has_dropped_requests() || queue.kept_on_ring() >= MAX_KEPT {
+        let request = &this_cpu.queue().own_request;
+        if request.has_dropped() || request.kept_on_ring() >= MAX_KEPT {
             let _ = this_cpu.wait_for_all_online(&mut shootdown);
         }
         PendingFlush::new(this_cpu, outcome, shootdown, None, held, Flags::default())
@@ -131,11 +131,10 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Waits for the targets. With this request they have acknowledged all that this CPU has posted before, those that were
     /// dropped too.
     fn wait_for_all_online(&self, shootdown: &mut Shootdown<'t, P, T>) -> (u32, u64) {
-        let queue = self.queue();
-        let dropped =
-            if shootdown.is_on_ring() { queue.take_dropped_requests() } else { Kept::NONE };
+        let request = &self.queue().own_request;
+        let dropped = if shootdown.is_on_ring() { request.take_dropped() } else { Kept::NONE };
         let waited = shootdown.wait(self);
-        queue.end_requests(dropped);
+        request.end_kept(dropped);
         waited
     }
 

@@ -48,8 +48,8 @@ struct KeptRequest<'t, P: Platform, T: Tags<P>>(Shootdown<'t, P, T>);
 
 impl<'t, P: Platform, T: Tags<P>> KeptRequest<'t, P, T> {
     fn new(shootdown: Shootdown<'t, P, T>) -> Self {
-        if let Some((queue, kept)) = shootdown.kept() {
-            queue.keep_request(kept);
+        if let Some((request, kept)) = shootdown.kept() {
+            request.keep(kept);
         }
         Self(shootdown)
     }
@@ -60,11 +60,11 @@ impl<'t, P: Platform, T: Tags<P>> KeptRequest<'t, P, T> {
 /// addresses keeps its request until the next one.
 impl<P: Platform, T: Tags<P>> Drop for KeptRequest<'_, P, T> {
     fn drop(&mut self) {
-        let Some((queue, kept)) = self.0.kept() else { return };
+        let Some((request, kept)) = self.0.kept() else { return };
         if self.0.is_on_ring() && !self.0.is_complete() {
-            queue.drop_request(kept);
+            request.drop_kept(kept);
         } else {
-            queue.end_requests(kept);
+            request.end_kept(kept);
         }
     }
 }

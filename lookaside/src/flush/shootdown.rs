@@ -7,8 +7,8 @@ use crate::{
     platform::{Platform, Stuck},
     range::VaRange,
     request::{
-        BroadcastRequest, FlushRequest, FlushScope, IpiPending, Kept, MAX_DISTINCT, RING_SLOTS,
-        ReceivedRequest, RequestQueue,
+        BroadcastRequest, DescribedRequest, FlushRequest, FlushScope, Initiators, Kept,
+        MAX_DISTINCT, RING_SLOTS, ReceivedRequest, RequestQueue,
     },
     space::AddressSpace,
     tlb::{CurrentCpu, Tags, Tlb},
@@ -65,7 +65,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
 
     /// Describes the request, for the queue of each target.
     pub(crate) fn describe(&mut self, this_cpu: &CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) {
-        this_cpu.queue().describe(request);
+        this_cpu.queue().own_request.describe(request);
         self.channel = Some(Channel::Queues);
     }
 
@@ -86,7 +86,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         let may_tell = !request.early && !has_concurrent;
         let page = if may_tell { request.ranges.only_page() } else { None };
         if page.is_none() {
-            this_cpu.queue().describe(request);
+            this_cpu.queue().own_request.describe(request);
         }
         self.channel =
             Some(Channel::Generation { context, generation, lazily, has_concurrent, page });
@@ -101,10 +101,10 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         let posted = BroadcastRequest::new(this_cpu.id(), request);
         let described = matches!(posted, BroadcastRequest::Described(_));
         if described {
-            this_cpu.queue().describe(request);
+            this_cpu.queue().own_request.describe(request);
         }
         let number = this_cpu.tlb.ring.post(posted);
-        this_cpu.queue().set_own_broadcast(number);
+        this_cpu.queue().own_request.set_own_broadcast(number);
         self.channel = Some(Channel::Ring { number, described });
     }
 
@@ -116,11 +116,12 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         }
         let from = self.initiator;
         let mut interrupted = match &self.channel {
-            &Some(Channel::Generation { context, generation, page: Some(page), .. }) => {
-                self.post(group, |queue| queue.tell_page(from, (context, generation), page))
-            }
+            &Some(Channel::Generation { context, generation, page: Some(page), .. }) => self
+                .post(group, |queue| {
+                    queue.posted.pending_ipi.tell_page(from, (context, generation), page)
+                }),
             &Some(Channel::Generation { has_concurrent, page: None, .. }) => {
-                self.post(group, |queue| queue.set_ipi_pending(from, has_concurrent))
+                self.post(group, |queue| queue.posted.pending_ipi.set(from, has_concurrent))
             }
             Some(Channel::Queues) => self.post(group, |queue| {
                 queue.post(from);
@@ -199,14 +200,14 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
     }
 
     /// The queue of the initiator, and what it keeps of the request until all targets have acknowledged.
-    pub(super) fn kept(&self) -> Option<(&'t RequestQueue<P::Word>, Kept)> {
+    pub(super) fn kept(&self) -> Option<(&'t DescribedRequest<P::Word>, Kept)> {
         let kept = match self.channel {
             Some(Channel::Queues | Channel::Generation { page: None, .. }) => Kept::DESCRIBED,
             Some(Channel::Ring { described: true, .. }) => Kept::DESCRIBED_ON_RING,
             Some(Channel::Ring { described: false, .. }) => Kept::ON_RING,
             Some(Channel::Generation { page: Some(_), .. }) | None => return None,
         };
-        Some((self.tlb.queue(self.initiator)?, kept))
+        Some((&self.tlb.queue(self.initiator)?.own_request, kept))
     }
 
     /// Returns when the oldest group has acknowledged.
@@ -298,25 +299,25 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Catches up with the generation of the space that this CPU runs, if its pending word is set.
     #[inline]
     fn handle_generations(&self) {
-        let queue = self.queue();
-        match queue.ipi_pending() {
-            IpiPending::No => {}
-            IpiPending::From(only) => {
+        let pending = &self.queue().posted.pending_ipi;
+        match pending.initiators() {
+            Initiators::None => {}
+            Initiators::One(only) => {
                 let useful = T::catch_up_with(&self.for_allocator(), only.described_by());
                 // The word is cleared after the acknowledgement, so that the initiator need not wait for it.
-                if useful > 0 && queue.clear_pending_from(only) {
+                if useful > 0 && pending.clear_from(only) {
                     return self.record_served(useful, useful);
                 }
                 self.catch_up(useful);
             }
-            IpiPending::FromSeveral => self.catch_up(0),
+            Initiators::Several => self.catch_up(0),
         }
     }
 
     /// Catches up with all generations that this CPU has missed, after `useful` flushes that it has done already.
     #[inline(never)]
     fn catch_up(&self, useful: u64) {
-        self.queue().clear_pending();
+        self.queue().posted.pending_ipi.clear();
         let useful = useful + T::catch_up(&self.for_allocator());
         self.record_served(useful.max(1), useful);
     }
@@ -328,8 +329,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let requests = latest - processed;
         let useful = if requests <= RING_SLOTS {
             // An initiator does its own flush outside of this handler.
-            let numbers =
-                (processed + 1..=latest).filter(|&number| number != queue.own_broadcast());
+            let numbers = (processed + 1..=latest)
+                .filter(|&number| number != queue.own_request.own_broadcast());
             let received = numbers.map(|number| ring.received(number, |cpu| self.tlb.queue(cpu)));
             received.map(|received| self.process(&received, 1)).sum()
         } else {

@@ -8,7 +8,7 @@
 //! A slot is one word, which has bits of its number; a target that finds other bits knows that the slot is
 //! not written yet, or overwritten, and flushes everything. The bits are enough: between taking a number and
 //! writing the slot an initiator handles no request, and every other CPU has at most [`MAX_KEPT`] numbers and one
-//! pending ([`RequestQueue::kept_on_ring`]), each of which needs the acknowledgement of this initiator. A slot has the same bits again after more numbers
+//! pending ([`DescribedRequest::kept_on_ring`](super::described::DescribedRequest::kept_on_ring)), each of which needs the acknowledgement of this initiator. A slot has the same bits again after more numbers
 //! than all CPUs together can have pending.
 
 use super::{FlushRanges, FlushRequest, FlushScope, ReceivedRequest, queue::RequestQueue};
@@ -134,7 +134,7 @@ impl<W: Word> BroadcastRing<W> {
                 ReceivedRequest { scope: FlushScope::Kernel, ranges, early: false }
             }
             Some(BroadcastRequest::Described(from)) => {
-                match of(from).and_then(RequestQueue::read_whole) {
+                match of(from).and_then(|initiator| initiator.own_request.read_whole()) {
                     // The initiator does not wait for a CPU that has come up since, which holds none of these
                     // entries. That CPU may read the next request of the initiator instead, and must not take it
                     // for the flush of a generation.

@@ -4,19 +4,25 @@
 //! | --- | --- |
 //! | `ranges.rs` | a set of addresses, and the cheapest instructions that remove them |
 //! | `mapped.rs` | what a CPU has mapped under a tag, which the choice between these depends on |
+//! | `described.rs` | the request of each CPU as an initiator, which its targets read |
 //! | `queue.rs` | the queue of each CPU: requests to some CPUs, and their acknowledgement |
+//! | `pending_ipi.rs` | requests to CPUs that run the space: whose IPI is pending, and one page |
 //! | `broadcast_ring.rs` | requests to every CPU that is online |
 
 mod broadcast_ring;
+mod described;
 mod mapped;
+mod pending_ipi;
 mod queue;
 mod ranges;
 
 pub use self::ranges::FlushRanges;
 pub(crate) use self::{
     broadcast_ring::{BroadcastRequest, BroadcastRing, MAX_KEPT, RING_SLOTS, Up},
+    described::{DescribedRequest, Kept},
     mapped::Mapped,
-    queue::{IpiPending, Kept, MAX_DISTINCT, RequestQueue},
+    pending_ipi::Initiators,
+    queue::{MAX_DISTINCT, RequestQueue},
     ranges::{MissedFlush, covering_range},
 };
 

@@ -149,7 +149,9 @@ impl CatchUp {
         this_cpu: &AllocatorCpu<'_, P, T>,
     ) -> u64 {
         let next = self.flushed_up_to + 1;
-        let Some(page) = this_cpu.queue().told_page(self.context, next) else { return 0 };
+        let Some(page) = this_cpu.queue().posted.pending_ipi.told_page(self.context, next) else {
+            return 0;
+        };
         this_cpu.invalidate_page(this_cpu.tag(), page);
         T::per_cpu(this_cpu.cpu).slots.set_flushed_up_to(self.slot, next);
         1
@@ -164,7 +166,7 @@ impl CatchUp {
     ) -> u64 {
         let next = self.flushed_up_to + 1;
         let initiator = this_cpu.tlb.queue(initiator);
-        let received = initiator.and_then(|queue| queue.read_flush(self.context, next));
+        let received = initiator.and_then(|queue| queue.own_request.read_flush(self.context, next));
         received.map_or(0, |received| self.flush_missed(&this_cpu, Some(&received), next))
     }
 
