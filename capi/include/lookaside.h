@@ -167,7 +167,7 @@ enum lookaside_error {
     LOOKASIDE_EROOT = -9,        /* a foreign root is loaded, or for lookaside_root_end none is */
     LOOKASIDE_EARGUMENT = -10,   /* a kind, flag or number that this function does not have */
     LOOKASIDE_ECPUS = -11,       /* no CPU, or more than LOOKASIDE_MAX_CPUS */
-    LOOKASIDE_ECPU = -12,        /* no such CPU */
+    LOOKASIDE_ECPU = -12,        /* no such CPU, or it is online already */
     LOOKASIDE_ETAGS = -13,       /* too few tags for the CPUs and pins */
     LOOKASIDE_EUNSUPPORTED = -14, /* the hardware does not support the configuration */
     LOOKASIDE_EFEWERTAGS = -15,  /* this CPU has fewer tag bits than the machine runs with */
@@ -437,7 +437,7 @@ LOOKASIDE_MUST_CHECK int lookaside_map(struct lookaside_space *space, uint64_t s
 
 /* The handler of the IPI that lookaside_platform_send_ipi sends; and what a loop calls that spins, with IRQs off, for a
  * lock whose holder may be in a function that waits. A pending bit that software clears (SSIP, MSIP) is cleared *before* the
- * call, or an IPI is lost. IRQs off. Harmless without a request; refused, harmlessly, before
+ * call, with a `fence io, rw` between the two (lookaside_riscv_acknowledge), or an IPI is lost. IRQs off. Harmless without a request; refused, harmlessly, before
  * this CPU is online. (Linux: flush_tlb_func.) */
 int lookaside_handle_ipi(void);
 

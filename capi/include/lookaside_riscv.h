@@ -71,6 +71,12 @@ static inline void lookaside_riscv_send_msip(uintptr_t base, uint32_t first, uin
         if ((mask & 1) != 0)
             ((volatile uint32_t *)base)[hart] = 1;
 }
+
+/* The supervisor's handler of software interrupts begins with it, and then calls lookaside_handle_ipi. */
+static inline void lookaside_riscv_acknowledge(void) {
+    /* SSIP is clear before the requests are read: one that comes later sets it again. */
+    __asm__ volatile("csrci sip, 2\n\tfence io, rw" ::: "memory");
+}
 #endif
 
 /* Whether an exception of user mode with this scause is a page fault at a page whose entry, as it is now, allows the

@@ -42,7 +42,7 @@ refused! {
     Root = -9, LOOKASIDE_EROOT, "a foreign root is loaded, or for lookaside_root_end none is";
     Argument = -10, LOOKASIDE_EARGUMENT, "a kind, flag or number that this function does not have on this architecture";
     Cpus = -11, LOOKASIDE_ECPUS, "no CPU, or more than LOOKASIDE_MAX_CPUS";
-    Cpu = -12, LOOKASIDE_ECPU, "no such CPU";
+    Cpu = -12, LOOKASIDE_ECPU, "no such CPU, or it is online already";
     Tags = -13, LOOKASIDE_ETAGS, "too few tags: there must be more than CPUs and pins";
     Unsupported = -14, LOOKASIDE_EUNSUPPORTED, "the hardware does not support the configuration";
     FewerTags = -15, LOOKASIDE_EFEWERTAGS, "this CPU has fewer tag bits than the machine runs with";
@@ -61,7 +61,9 @@ impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         match error {
             Error::CpuCount { .. } => Self::Cpus,
-            Error::CpuOutOfRange { .. } | Error::NotStopped { .. } => Self::Cpu,
+            Error::CpuOutOfRange { .. } | Error::NotStopped { .. } | Error::Online { .. } => {
+                Self::Cpu
+            }
             Error::TooFewTags { .. } => Self::Tags,
             Error::Unsupported(_) | Error::TagOutOfRange { .. } => Self::Unsupported,
             Error::PinCap { .. } => Self::Pins,

@@ -69,6 +69,11 @@ pub enum Error {
         /// The CPU.
         cpu: CpuId,
     },
+    /// The CPU is online already ([`crate::Tlb::online`]).
+    Online {
+        /// The CPU.
+        cpu: CpuId,
+    },
     /// No identifier is left that was never used before.
     IdsExhausted,
     /// The size is not that of a page.
@@ -180,6 +185,7 @@ impl fmt::Display for Error {
             Self::MissingFeature(what) => write!(f, "the CPU lacks {what}"),
             Self::BadRoot { address } => write!(f, "{address:#x} cannot be a root table"),
             Self::NotStopped { cpu } => write!(f, "{cpu} is not known to have stopped"),
+            Self::Online { cpu } => write!(f, "{cpu} is online already"),
             Self::IdsExhausted => f.write_str("no unused identifier is left"),
             Self::PageSize { shift } => write!(f, "2^{shift} bytes is not a page size"),
             Self::EmptyRange => f.write_str("the range is empty"),

@@ -21,6 +21,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// # Errors
     ///
     /// * [`Error::CpuOutOfRange`] if the platform names a CPU that has no storage.
+    /// * [`Error::Online`] if the CPU is online already, and was not reported by [`Self::halted`] since. Nothing is changed.
     /// * What [`Mmu::admit`] finds missing, fewer tag bits than the machine runs with for example.
     ///
     /// The CPU must then not be used.
@@ -35,6 +36,9 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         let Some(cpu) = self.cpus().get(id.index()) else {
             return Err(Error::CpuOutOfRange { cpu: id, cpus: self.cpus().len() });
         };
+        if self.is_online(id) {
+            return Err(Error::Online { cpu: id });
+        }
         let errata = self.admit(features)?;
         CurrentCpu::new(self, cpu).come_up(errata);
         Ok(())
@@ -42,6 +46,9 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
 
     /// Reports a CPU that has stopped and executes nothing until it comes up again, after a panic for example
     /// ([`Platform::has_stopped`]): from here on no flush waits for it, and it is in no space.
+    ///
+    /// A flush that was begun there ([`Self::begin_flush`]), and for which nobody can wait any more, stays pending for ever:
+    /// when the CPU is online again, the targets of its requests flush everything.
     ///
     /// Called on another CPU, online or not, and before the stopped one calls [`Self::online`] again. Locks that it held, or
     /// waited for, are not passed on. If it stopped in the middle of a call of this library, other CPUs may then wait for
@@ -112,6 +119,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         // A CPU that changes the kernel's tables sends a request to this one from here on, or has changed them
         // before.
         self.tlb.come_up(self.id());
+        // What they have changed before, walks after the flush see.
+        self.mmu().settle();
         // What the ASID allocator has recorded stays true: nothing is held under any tag.
         self.mmu().flush(errata, Invalidation::kernel(&[], TableChange::FreedTables), Scope::Local);
     }

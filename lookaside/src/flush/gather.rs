@@ -129,8 +129,8 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         let _ = range;
     }
 
-    /// The entries of `range`, which is in the page size of the smallest, were moved to other addresses, as by `mremap`;
-    /// `guard` is the lock guard of the page tables at both ends.
+    /// The entries of `range`, which is in the page size of the smallest, were moved to other addresses, as by `mremap`:
+    /// one by one, or with the page tables that they are in. `guard` is the lock guard of the page tables at both ends.
     ///
     /// The gather must be flushed before `guard` is released: once another CPU can find the pages at their
     /// new addresses and unmap them there, it would free them while the old addresses still reach them
@@ -141,7 +141,9 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
     pub fn move_away<G: ?Sized>(&mut self, range: VaRange, guard: &'g G) {
         let _ = guard;
         self.changes.how |= BEFORE_UNLOCK;
-        self.revoke_mixed(range);
+        // A table that maps other addresses now is as one that was freed: a walk cache would lead from here to what is
+        // mapped, and unmapped, there.
+        self.unlink_table(range);
     }
 
     /// A page table that other spaces may share was detached from `range`, as in [`Self::unlink_table`]; `guard` keeps its owners from

@@ -126,7 +126,7 @@ fn arm_cpus_that_exist() {
         (0x510f_8000, TAG_AND_ROOT_APART.union(REPEAT_BROADCAST), NONE, NONE), // Falkor
         (0x511f_8000, nothing, NONE, NONE),
         (0x511f_2112, TAG_AND_ROOT_APART.union(REPEAT_BROADCAST), NONE, NONE), // Kryo of the 820
-        (0x410f_d034, nothing, NONE, NONE),                                    // Cortex-A53 r0p4
+        (0x410f_d034, SPECULATIVE_AT, NONE, NONE),                             // Cortex-A53 r0p4
         (0x412f_d050, REPEAT_BROADCAST.union(SPECULATIVE_AT), DIRTY, NONE),    // Cortex-A55 r2p0
         (0x412f_d051, REPEAT_BROADCAST, DIRTY, NONE),
         (0x411f_d073, SPECULATIVE_AT, NONE, NONE), // Cortex-A57 r1p3

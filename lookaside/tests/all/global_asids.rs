@@ -455,6 +455,13 @@ fn cpus_come_and_go() {
     tlb.platform().forget_logs();
     on(1, || tlb.online(&(), &8).unwrap());
     assert!(tlb.platform().log(1).contains(&Op::FlushAll));
+    // Twice would acknowledge what it has not flushed, and park a thread's space.
+    let _ = switch(&tlb, 1, &space(&tlb, 40));
+    tlb.platform().forget_logs();
+    let again = on(1, || tlb.online(&(), &8));
+    assert_eq!(again, Err(Error::Online { cpu: lookaside::platform::CpuId(1) }));
+    assert!(tlb.platform().log(1).is_empty());
+    on(1, || this_cpu(&tlb).offline());
     let narrow = on(1, || tlb.online(&(), &7));
     assert_eq!(narrow, Err(Error::FewerTagBits { machine: 8, cpu: 7 }));
 }

@@ -17,7 +17,7 @@ const HSM_START: (u64, u64) = (0x48_534d, 0);
 unsafe fn call(call: Call) -> Result<(), i64> {
     let Call { extension, function, arguments: [a0, a1, a2, a3, a4] } = call;
     let code: i64;
-    // FENCE (pairs with `fence io, rw` in `trap::interrupt`, and with the first loads of a hart that
+    // FENCE (pairs with `fence io, rw` of `clint::acknowledge`, and with the first loads of a hart that
     // starts): this hart's stores come before the firmware's access to the device that interrupts
     // another hart.
     //

@@ -11,6 +11,8 @@ use core::{
     mem::offset_of,
 };
 
+use lookaside::arch::riscv64::clint;
+
 use super::{SOFTWARE, TIMER, harts::Local, time};
 use crate::{arch::Access, trap};
 
@@ -209,11 +211,7 @@ pub(super) fn take_pending() {
 fn interrupt(which: usize, from_user: bool) {
     match which {
         SOFTWARE => {
-            // FENCE (pairs with `fence w, o` in `sbi::call`): the write that clears the pending bit comes
-            // before the read of other CPUs' requests. A request after that read makes it pending again.
-            //
-            // SAFETY: it acknowledges the interrupt, and fences.
-            unsafe { asm!("csrc sip, {}", "fence io, rw", in(reg) SOFTWARE, options(nostack)) };
+            clint::acknowledge();
             trap::message(from_user);
         }
         TIMER => {

@@ -20,6 +20,8 @@ const AMPERE: u8 = 0xc0;
 
 /// `Documentation/arch/arm64/silicon-errata.rst` of Linux, which lists vendor, part and number.
 const SILICON_ERRATA: &str = "Linux silicon-errata.rst, arch/arm64/kernel/cpu_errata.c";
+/// Flags of Trusted Firmware-A, beside which it says which revisions are affected.
+const TF_A: &str = "Trusted Firmware-A, lib/cpus/cpu-ops.mk";
 /// The mitigations published so far name parts and no revisions.
 const CVE: &str = "CVE-2025-10263; Linux silicon-errata.rst";
 const BROKEN_DIRTY: &str = "Linux silicon-errata.rst, arch/arm64/kernel/cpufeature.c";
@@ -148,6 +150,7 @@ pub(super) const ROWS: &[Row] = &[
     row(("1165522", "Cortex-A76"), (ARM, 0xd0b), (0x00, 0x20), Changes(SPECULATIVE_AT), SILICON_ERRATA),
     all(("1319537", "Cortex-A57"), (ARM, 0xd07), Changes(SPECULATIVE_AT), SILICON_ERRATA),
     all(("1319367", "Cortex-A72"), (ARM, 0xd08), Changes(SPECULATIVE_AT), SILICON_ERRATA),
+    all(("1530924", "Cortex-A53"), (ARM, 0xd03), Changes(SPECULATIVE_AT), TF_A),
     row(("1530923", "Cortex-A55"), (ARM, 0xd05), (0x00, 0x20), Changes(SPECULATIVE_AT), SILICON_ERRATA),
     row(("1530923", "Kryo 4xx Silver"), (QUALCOMM, 0x805), (0xde, 0xde), Changes(SPECULATIVE_AT), SILICON_ERRATA),
     all(("AC04_CPU_23", "AmpereOne AC04"), (AMPERE, 0xac4), Changes(SYNCHRONISED_HCR), SILICON_ERRATA),

@@ -48,7 +48,7 @@ pub const BREAK_BEFORE_NO_EXECUTE: Errata = Errata(1 << 3);
 /// hypervisor, which writes `HCR_EL2` and the guest's `TCR_EL1`; [`Stage2`](super::aarch64::Stage2)
 /// writes neither.
 ///
-/// Cortex-A76 1165522, A72 1319367, A57 1319537, A55 1530923: a speculative `AT` may walk with the registers of
+/// Cortex-A76 1165522, A72 1319367, A57 1319537, A55 1530923, A53 1530924: a speculative `AT` may walk with the registers of
 /// one regime and the VMID of another, and leave the result in the TLB.
 pub const SPECULATIVE_AT: Errata = Errata(1 << 4);
 

@@ -3,7 +3,7 @@
 //!
 //! A register has 32 bits for each hart. One in it makes the hart's machine-mode software interrupt pending. The kernel's
 //! handler in machine mode clears it and makes the supervisor's software interrupt pending ([`forward`]); the
-//! supervisor's handler clears `sip.SSIP` *first*, and then calls
+//! supervisor's handler begins with [`acknowledge`], and then calls
 //! [`StaticTlb::handle_ipi`](crate::StaticTlb::handle_ipi). An interrupt that is cleared after the requests were read may
 //! belong to a request that was not.
 //!
@@ -49,6 +49,18 @@ impl Clint {
             // SAFETY: the maker of the value promises that the register is there.
             unsafe { register.write_volatile(1) };
         }
+    }
+}
+
+/// Clears `sip.SSIP`, before anything is read that the CPU which sent the interrupt has written: the beginning of the
+/// supervisor's handler, for interrupts through SBI firmware, too.
+#[inline]
+pub fn acknowledge() {
+    // The clear comes before the loads of requests: an IPI whose request is not seen by them sets the bit again.
+    #[cfg(target_arch = "riscv64")]
+    // SAFETY: an interrupt is acknowledged that the caller is about to handle; and a fence.
+    unsafe {
+        core::arch::asm!("csrci sip, 2", "fence io, rw", options(nostack));
     }
 }
 

@@ -71,7 +71,8 @@ pub struct Features {
     /// `EFER.TCE`: invalidating an address can be told to spare the upper levels of other addresses
     /// (leaf 8000_0001, ECX bit 17).
     pub tce: bool,
-    /// Bits of a physical address (leaf 8000_0008, EAX bits 7:0).
+    /// Bits of a physical address (leaf 8000_0008, EAX bits 7:0), up to the one that says that memory is encrypted (AMD's
+    /// C-bit: leaf 8000_001F, EBX bits 5:0, with SME or SEV in EAX bits 0 and 1).
     pub physical_bits: u32,
     /// Bits of a linear address (leaf 8000_0008, EAX bits 15:8).
     pub linear_bits: u32,
@@ -94,6 +95,7 @@ impl Features {
         let [_, structured_b, structured_c, _] = leaf(7);
         let [_, _, extended_c, _] = leaf(0x8000_0001);
         let [sizes, extended_b, _, limits] = leaf(0x8000_0008);
+        let [encryption, encrypted, ..] = leaf(0x8000_001f);
 
         let base_family = signature >> 8 & 0xf;
         let base_model = signature >> 4 & 0xf;
@@ -122,7 +124,10 @@ impl Features {
             // The lower half of EDX; the upper half belongs to RDPRU.
             invlpgb: bit(extended_b, 3).then(|| PageLimit::from_cpuid(limits as u16)),
             tce: bit(extended_c, 17),
-            physical_bits: width(sizes, 36),
+            physical_bits: match encryption & 0b11 {
+                0 => width(sizes, 36),
+                _ => width(sizes, 36).max((encrypted & 0x3f) + 1),
+            },
             linear_bits: width(sizes >> 8, 48),
         }
         .corrected()

@@ -72,6 +72,7 @@ fn an_amd_server_in_a_guest() {
         (0x8000_0000, [0x8000_0028, 0, 0, 0]),
         (0x8000_0001, [0, 0, 1 << 17, 0]),
         (0x8000_0008, [0x3934, 1 << 3, 0, 0x0001_0007]),
+        (0x8000_001f, [0; 4]),
     ]);
     let expected = Features {
         vendor: Vendor::Amd,
@@ -141,6 +142,26 @@ fn leaves_that_do_not_exist_are_not_asked_for() {
     assert!(!features.invpcid && !features.la57 && !features.tce && features.invlpgb.is_none());
     assert_eq!((features.physical_bits, features.linear_bits), (36, 48));
     assert_eq!((features.family, features.model, features.stepping), (6, 0xf, 6));
+}
+
+#[test]
+fn a_root_may_have_the_bit_of_encrypted_memory() {
+    // AMD APM vol. 3, leaf 8000_001F: an EPYC 7003 has 48 bits, and the C-bit is 51; a guest may have fewer.
+    let bits = |encryption, last: u32| {
+        decode(&[
+            leaf_0(1, AMD),
+            (1, [0x00a0_0f11, 0, 0, 0]),
+            (0x8000_0000, [last, 0, 0, 0]),
+            (0x8000_0001, [0; 4]),
+            (0x8000_0008, [0x3030, 0, 0, 0]),
+            (0x8000_001f, [encryption, 51, 0, 0]),
+        ])
+        .physical_bits
+    };
+    for sme_or_sev in [1, 2, 3] {
+        assert_eq!(bits(sme_or_sev, 0x8000_0023), 52);
+    }
+    assert_eq!((bits(0, 0x8000_0023), bits(3, 0x8000_0008)), (48, 48));
 }
 
 #[test]
