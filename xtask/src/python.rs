@@ -71,17 +71,18 @@ pub(crate) fn run(workspace: &Workspace, python: &Path) -> Result<()> {
     let source = workspace.root().join("python");
     let cargo = |arguments: &[&str]| {
         let mut cargo = setup::cargo();
-        cargo.current_dir(&source).env("CARGO_TARGET_DIR", &folder);
+        // What both workspaces depend on is compiled once.
+        cargo.current_dir(&source).env("CARGO_TARGET_DIR", workspace.target());
         process::run(cargo.args(arguments))
     };
     cargo(&["fmt", "--check"])?;
-    cargo(&["clippy", "--release", "--locked", "--", "-Dwarnings"])?;
+    cargo(&["clippy", "--locked", "--", "-Dwarnings"])?;
     let wheels = folder.join("wheels");
     if wheels.exists() {
         fs::remove_dir_all(&wheels).context(|| format!("removing {}", wheels.display()))?;
     }
     let mut maturin = Command::new(python);
-    maturin.current_dir(&source).env("CARGO_TARGET_DIR", &folder);
+    maturin.current_dir(&source).env("CARGO_TARGET_DIR", workspace.target());
     maturin.args(["-m", "maturin", "build", "--release", "--locked", "--out"]).arg(&wheels);
     process::run(&mut maturin)?;
     let wheel = wheel(&wheels)?;
