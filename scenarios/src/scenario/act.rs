@@ -126,6 +126,10 @@ pub(crate) enum Act {
     Move(usize),
     /// Unmap and free the page at that address, under the same lock, if it is there.
     UnmapMoved(usize),
+    /// Move the last-level table to other addresses, under that lock.
+    MoveTable(usize),
+    /// Unmap and free a page in that table at its address there, under the same lock, if the table is there.
+    UnmapInMovedTable(usize),
     /// Unmap the pages of two spaces in one batch.
     Batch(usize, usize),
     /// Begin such a batch, run kernel code only from then on, and signal.
@@ -207,7 +211,9 @@ impl Act {
             | Self::BeginUnmap(space)
             | Self::BeginFreeTable(space)
             | Self::Move(space)
-            | Self::UnmapMoved(space) => Some(space),
+            | Self::UnmapMoved(space)
+            | Self::MoveTable(space)
+            | Self::UnmapInMovedTable(space) => Some(space),
             Self::Batch(one, other) | Self::Defer(one, other) => Some(one.max(other)),
             Self::Up
             | Self::Lazy
@@ -259,6 +265,7 @@ impl Act {
     pub(crate) const fn pages(self) -> &'static [usize] {
         match self {
             Self::Unmap(_)
+            | Self::UnmapInMovedTable(_)
             | Self::UnmapOpenly(_)
             | Self::Carry(_)
             | Self::SwapOut(_)

@@ -49,6 +49,10 @@ const USER_OF_OTHERS: &[&[Act]] = &[&[Unmap(A)], &[Run(A), Write]];
 /// One CPU holds a lock while it flushes that another one spins for, with interrupts off.
 const MOVED: &[&[Act]] = &[&[Run(A), Move(A)], &[Run(A), UnmapMoved(A)]];
 
+/// A table moves with the page in it, which is unmapped at its new address.
+const MOVED_TABLE: &[&[Act]] =
+    &[&[Run(A), MoveTable(A), UnmapInMovedTable(A)], &[Run(A), Look(A), Look(A), Look(A)]];
+
 const KERNEL: &[&[Act]] = &[&[Run(A), UnmapKernel], &[Run(A), Run(B)]];
 
 /// The same, begun with interrupts on.
@@ -162,6 +166,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a page moves under a lock that another CPU spins for"),
     by_epoch!("moved-arm", Arm, THREE_TAGS, MOVED, Exhaust,
         "as moved-recent, on Arm"),
+    by_epoch!("moved-table-arm", ArmHints, THREE_TAGS, MOVED_TABLE, Exhaust,
+        "a table moves under a lock, and a page in it is unmapped there"),
     by_recency!("kernel-recent", Pcid, KERNEL, Exhaust,
         "a kernel page is unmapped while another CPU switches"),
     by_recency!("kernel-openly-recent", Pcid, KERNEL_OPENLY, Bounded(3),

@@ -24,8 +24,7 @@ use crate::scenario::act::Act;
 
 type At<'h, M, T> = &'h CurrentCpu<'h, Platform<M>, T>;
 
-/// The slot that a page is moved to, and the one that is filled.
-const MOVED: usize = 2;
+/// The slot that is filled.
 const FILLED_SLOT: usize = 3;
 
 /// Fails unless a frame is read as it is, after a flush that is complete.
@@ -321,48 +320,6 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         this_cpu.flush(gather).frames.pages().for_each(oracle::frame_freed);
     }
 
-    pub(super) fn move_page(&self, this_cpu: At<'_, M, T>, number: usize) {
-        let target = self.spaces[number].entries[MOVED];
-        self.lock(this_cpu);
-        // Relaxed: the lock was taken.
-        if target.load(Ordering::Relaxed) == 0 {
-            let mut removals = Removals::default();
-            let mut gather = Gather::new(self.space(number));
-            let old = self.empty(number, 0, &mut removals);
-            if let Some(frame) = tables::frame(old) {
-                // Release: as where an entry is emptied.
-                target.store(tables::page(frame, Access::WRITE), Ordering::Release);
-            }
-            if old == 0 {
-                gather.relies_on(page_at(PAGES[0]));
-            } else {
-                gather.move_away(page_at(PAGES[0]), &self.lock);
-            }
-            let flushed = this_cpu.flush(gather);
-            self.claim(number, removals, &flushed);
-        }
-        self.unlock();
-    }
-
-    pub(super) fn unmap_moved(&self, this_cpu: At<'_, M, T>, number: usize) {
-        let entry = self.spaces[number].entries[MOVED];
-        self.lock(this_cpu);
-        // Relaxed: the lock was taken.
-        let old = entry.load(Ordering::Relaxed);
-        if let Some(frame) = tables::frame(old) {
-            let mut gather = Gather::holding(self.space(number), Freed::default());
-            entry.store(0, Ordering::Release); // Release: as where an entry is emptied.
-            let mut removals = Removals::default();
-            Self::note(entry, MOVED, old, true, &mut removals);
-            gather.revoke(page_at(VAS[MOVED]));
-            gather.hold_page(frame);
-            let flushed = this_cpu.flush(gather);
-            flushed.frames.pages().for_each(oracle::frame_freed);
-            self.claim(number, removals, &flushed);
-        }
-        self.unlock();
-    }
-
     /// Unmaps pages of the kernel's, and flushes them on all CPUs.
     pub(super) fn flush_kernel(
         &self,
@@ -423,7 +380,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     }
 
     /// A lock that is taken with interrupts off and held over flushes.
-    fn lock(&self, this_cpu: At<'_, M, T>) {
+    pub(super) fn lock(&self, this_cpu: At<'_, M, T>) {
         // Acquire and Release: a lock.
         while self.lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             this_cpu.handle_ipi();
@@ -431,7 +388,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
     }
 
-    fn unlock(&self) {
+    pub(super) fn unlock(&self) {
         self.lock.store(0, Ordering::Release);
     }
 }

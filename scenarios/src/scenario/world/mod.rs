@@ -8,6 +8,7 @@ mod claims;
 mod flushes;
 mod freed;
 mod lives;
+mod moves;
 
 use core::cell::UnsafeCell;
 use std::collections::BTreeSet;
@@ -305,6 +306,8 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             }
             Act::Move(number) => self.move_page(&this_cpu, number),
             Act::UnmapMoved(number) => self.unmap_moved(&this_cpu, number),
+            Act::MoveTable(number) => self.move_table(&this_cpu, number),
+            Act::UnmapInMovedTable(number) => self.unmap_in_moved_table(&this_cpu, number),
             Act::Batch(one, other) => {
                 let pending = self.begin_batch(&this_cpu, ordinal, [one, other]);
                 self.complete_batch(&this_cpu, pending);
