@@ -225,6 +225,8 @@ fn advice_that_nobody_can_give() {
             "`neoverse_v2`, which is Arm64",
         ),
         ("advise TRACE --machine zen4 --cpus 96", "96 CPUs; machine `zen4` has 32"),
+        ("advise TRACE --cpus 0", "no program runs on 0 CPUs: name one at least"),
+        ("replay TRACE --cpus 0", "no program runs on 0 CPUs: name one at least"),
         ("advise TRACE --cpus 96", "chosen for the trace, has 2: name one that has as many"),
         ("advise TRACE --machine zen4 --cpus 0", "0 CPUs"),
         ("advise TRACE --machine sg2042", "`lookaside` is the only strategy that is modelled"),

@@ -29,6 +29,55 @@ fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// The files that the commands of a page write into the folder in which they run.
+fn written(page: &str) -> Vec<&str> {
+    let commands = page.lines().map(|line| line.split('#').next().unwrap_or(line));
+    let commands = commands.filter(|line| {
+        ["$ cc ", "lab ", "lookaside ", "perf "].iter().any(|word| line.contains(word))
+    });
+    let options = ["-o", "--report", "--perfetto", "--output"];
+    commands
+        .flat_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let pairs = words.windows(2).filter(|pair| options.contains(&pair[0]));
+            pairs.map(|pair| pair[1]).collect::<Vec<_>>()
+        })
+        .filter(|name| !name.contains(['/', '`']))
+        .collect()
+}
+
+#[test]
+fn what_the_commands_write_is_ignored_by_git() {
+    let pages = [
+        README,
+        ADVISE,
+        include_str!("../../docs/server.md"),
+        include_str!("../../docs/replay.md"),
+    ];
+    let mut names: Vec<&str> = pages.into_iter().flat_map(written).collect();
+    for name in ["threads", "mine.trace", "out", "t.pftrace", "mine.toml", "server.trace"] {
+        assert!(names.contains(&name), "{name} of {names:?}");
+    }
+    // Where `record` is given no name it takes that of the command.
+    names.extend(["COMMAND.trace", "pid-4711.trace"]);
+    for name in names {
+        let mut git = Command::new("git");
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        // A folder is matched by its name with a slash.
+        let name = if name.contains('.') || name == "threads" {
+            name.to_owned()
+        } else {
+            format!("{name}/")
+        };
+        let ignored = git.current_dir(root).args(["check-ignore", "--quiet", "--no-index", &name]);
+        match ignored.status() {
+            Ok(status) if status.code() == Some(128) => return, // no checkout
+            Ok(status) => assert!(status.success(), "{name} is left in the checkout"),
+            Err(_) => return,
+        }
+    }
+}
+
 #[test]
 fn the_costs_are_what_comes_out() {
     let printed = printed(&["reproduce"]);

@@ -375,6 +375,12 @@ fn refusals_say_what_to_do_and_leave_nothing() {
     assert_eq!(fs::read(folder.path().join("true.trace")).expect("it stays"), b"mine");
     let nowhere = output(folder.path(), &["-o", "no/a.trace", "--", "true"]);
     assert!(errors(&nowhere).contains("no such folder"), "{}", errors(&nowhere));
+    fs::create_dir(folder.path().join("dir")).expect("a folder");
+    for words in [&["-o", "dir", "--", "true"][..], &["--force", "-o", "dir", "--", "true"]] {
+        let directory = output(folder.path(), words);
+        assert_eq!(directory.status.code(), Some(2));
+        assert_eq!(errors(&directory), "error: `dir` is a directory\n");
+    }
     let standard = output(folder.path(), &["-o", "-", "--", "true"]);
     assert!(errors(&standard).contains("not to standard output"), "{}", errors(&standard));
     assert!(!folder.path().join("-").exists());
@@ -385,6 +391,13 @@ fn refusals_say_what_to_do_and_leave_nothing() {
     assert!(errors(&missing).contains("no-such-program: "), "{}", errors(&missing));
     let barred = output(folder.path(), &["-o", "m.trace", "--", "/"]);
     assert_eq!(barred.status.code(), Some(126), "{}", errors(&barred));
+    assert!(!folder.path().join("m.trace").exists());
+    let large = output(folder.path(), &["--buffer", "99999999999", "-o", "m.trace", "--", "true"]);
+    assert_eq!(large.status.code(), Some(2), "{}", errors(&large));
+    assert!(errors(&large).contains(" of 99999999999 KiB, one for each CPU: --buffer takes fewer"));
+    // A device is not replaced: nothing there is lost.
+    let device = output(folder.path(), &["-o", "/dev/null", "--", "true"]);
+    assert_eq!(device.status.code(), Some(0), "{}", errors(&device));
     assert!(!folder.path().join("m.trace").exists());
     // Somebody who is not root.
     let open_to_all = std::env::temp_dir();

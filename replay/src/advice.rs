@@ -17,7 +17,7 @@ use lookaside_simulation::{
 use lookaside_terminal::Refused;
 use rayon::prelude::*;
 
-use super::{BAND, Replayed, Setup, WorkingSet, inputs::Inputs, replay};
+use super::{BAND, Replayed, Setup, WorkingSet, inputs::Inputs, plausible::Done, replay};
 
 /// A difference below this part of the time of all CPUs is not worth a choice: benchmarks do not show it.
 pub const MATTERS: f64 = 0.001;
@@ -108,20 +108,62 @@ pub struct Advice {
     pub refill_cpus: usize,
 }
 
+/// What refills take under each mechanism, as parts of the time of all CPUs, with the large working set and then with the
+/// small one.
+#[derive(Clone, Debug)]
+pub struct Refills(Vec<f64>);
+
 impl Advising<'_> {
-    /// The advice; calls `done` after each replay, with how many there will be at most, or 0 as long as that is not known.
+    /// The refills, which take longer than all other replays of an advice; calls `done` after each replay with how many there
+    /// are.
     ///
     /// # Errors
     ///
     /// If the trace cannot be replayed under a mechanism.
-    pub fn advise(&self, done: &(dyn Fn(u64) + Sync)) -> Result<Advice, Refused> {
+    pub fn refills(&self, done: &Done<'_>) -> Result<Refills, Refused> {
+        let Inputs { strategies, working_set, .. } = self.inputs;
+        // The longest first.
+        let sets = [working_set.scaled(BAND, 1), working_set.scaled(1, BAND)];
+        let tries: Vec<(&str, WorkingSet)> = (sets.iter())
+            .flat_map(|&set| strategies.iter().map(move |strategy| (strategy.as_str(), set)))
+            .collect();
+        let run = |&(strategy, set): &(&str, WorkingSet)| {
+            let replayed = self.run(self.machine, strategy, self.seed, self.refill_cpus(), set);
+            done(tries.len() as u64);
+            replayed.map(|replayed| replayed.share_of(replayed.upkeep.refills))
+        };
+        all(&tries, run).map(Refills)
+    }
+
+    fn refill_cpus(&self) -> usize {
+        self.inputs.cpus.min(REFILL_CPUS)
+    }
+
+    fn run(
+        &self,
+        machine: &Machine,
+        strategy: &str,
+        seed: u64,
+        cpus: usize,
+        working_set: WorkingSet,
+    ) -> Result<Replayed, Refused> {
+        let setup = Setup { cpus, working_set, ..self.inputs.setup(machine, strategy, seed) };
+        let of = |Refused(why)| Refused(format!("strategy `{strategy}`: {why}"));
+        replay(&self.inputs.script, &setup).map_err(of)
+    }
+
+    /// The advice; calls `done` after each replay with how many there are, as far as is known, or 0.
+    ///
+    /// # Errors
+    ///
+    /// If the trace cannot be replayed under a mechanism.
+    pub fn advise(&self, Refills(refills): Refills, done: &Done<'_>) -> Result<Advice, Refused> {
         let strategies = &self.inputs.strategies;
         let replays = AtomicU64::new(0);
         let run = |machine: &Machine, strategy: &str, seed, cpus, working_set| {
-            let setup = Setup { cpus, working_set, ..self.inputs.setup(machine, strategy, seed) };
-            let replayed = replay(&self.inputs.script, &setup);
+            let replayed = self.run(machine, strategy, seed, cpus, working_set);
             done(replays.load(Ordering::Relaxed));
-            replayed.map_err(|Refused(why)| Refused(format!("strategy `{strategy}`: {why}")))
+            replayed
         };
         let (cpus, set) = (self.inputs.cpus, self.inputs.working_set);
         let file: Vec<Replayed> = all(strategies, |strategy| {
@@ -129,9 +171,8 @@ impl Advising<'_> {
         })?;
         let events: Vec<u64> = file.iter().map(|run| run.events).collect();
         let machines = self.machines.unwrap_or_else(|| affordable(&events, EVENTS));
-        // Each with the file's numbers, on each plausible machine, and with two working sets.
-        let influences = if machines > FEW { INFLUENCES } else { 0 };
-        replays.store((strategies.len() * (machines + 3)) as u64 + influences, Ordering::Relaxed);
+        // Each with the file's numbers, and on each plausible machine.
+        replays.store((strategies.len() * (machines + 1)) as u64, Ordering::Relaxed);
         let question = Question {
             machine: self.machine,
             ranges: self.ranges,
@@ -143,7 +184,7 @@ impl Advising<'_> {
             near: NEAR,
             influences: machines > FEW,
         };
-        let plausible = question.answer(&|machine, strategy, seed| {
+        let ask = |machine: &Machine, strategy: &str, seed| {
             let replayed = run(machine, strategy, seed, cpus, set.hardly_used())?;
             let second = |value: f64| value * 1e12 / replayed.traced as f64;
             let (time, counts) = (replayed.known() as f64 / 1e9, &replayed.operations);
@@ -153,17 +194,9 @@ impl Advising<'_> {
                 metric("interrupts", "1/s", counts.interrupts as f64),
                 metric("broadcasts", "1/s", counts.broadcasts as f64),
             ])
-        })?;
-        let refill_cpus = cpus.min(REFILL_CPUS);
-        let sets = [set.scaled(1, BAND), set.scaled(BAND, 1)];
-        // The longest first.
-        let tries: Vec<(&str, WorkingSet)> = (sets.iter().rev())
-            .flat_map(|&set| strategies.iter().map(move |strategy| (strategy.as_str(), set)))
-            .collect();
-        let refills = all(&tries, |&(strategy, set)| {
-            let replayed = run(self.machine, strategy, self.seed, refill_cpus, set)?;
-            Ok(replayed.share_of(replayed.upkeep.refills))
-        })?;
+        };
+        let more = |more: usize| _ = replays.fetch_add(more as u64, Ordering::Relaxed);
+        let plausible = question.counted_answer(&ask, &more)?;
         let mechanism = |(i, file): (usize, Replayed)| {
             let interval = |metric: usize| {
                 let of = plausible.outcomes[i].iter().map(|metrics| metrics[metric].value);
@@ -188,7 +221,7 @@ impl Advising<'_> {
             verdict: verdict(&plausible, flushes, cpus),
             mechanisms,
             plausible,
-            refill_cpus,
+            refill_cpus: self.refill_cpus(),
         })
     }
 }

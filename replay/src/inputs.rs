@@ -123,7 +123,10 @@ impl Choice<'_> {
             None => usual_flushes(machine, has_flushes(trace)),
         };
         let limit = machine.model.topology.cpus();
-        if let Some(cpus) = self.cpus.filter(|&cpus| cpus == 0 || cpus > limit) {
+        if self.cpus == Some(0) {
+            return Err(Refused("no program runs on 0 CPUs: name one at least".into()));
+        }
+        if let Some(cpus) = self.cpus.filter(|&cpus| cpus > limit) {
             return Err(Refused(format!("{cpus} CPUs; machine `{key}` has {limit}")));
         }
         let script = reconstruct(trace, flushes)?;

@@ -4,6 +4,8 @@
 //! What is compared is what is [known](Replayed::known), so programs [hardly access](crate::WorkingSet::hardly_used) their
 //! pages in these replays.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use lookaside_simulation::{
     data::{Machine, Ranges},
     sensitivity::{Answer, FEW, Question},
@@ -42,6 +44,9 @@ pub struct Comparison<'c> {
 /// Replays a side, which has one or more recordings, on a machine with a seed.
 pub type Run<'r> = dyn Fn(&Machine, usize, u64) -> Result<Vec<Replayed>, Refused> + Sync + 'r;
 
+/// Is called after each replay of a side with how many there are, or 0 before that is known.
+pub type Done<'d> = dyn Fn(u64) + Sync + 'd;
+
 impl Comparison<'_> {
     /// The answer, in milliseconds of CPU time: the first metric is what is known, and its [causes](Upkeep::known_causes)
     /// follow. A side of several recordings is the middle one. None if a side has no switch and no flush, which take no time
@@ -50,8 +55,14 @@ impl Comparison<'_> {
     /// # Errors
     ///
     /// If a side cannot be replayed.
-    pub fn answer(&self, run: &Run<'_>) -> Result<Option<Answer>, Refused> {
+    pub fn answer(&self, run: &Run<'_>, done: &Done<'_>) -> Result<Option<Answer>, Refused> {
         let Self { machine, ranges, sides, machines, seed, per } = *self;
+        let replays = AtomicU64::new(0);
+        let run = |machine: &Machine, side: usize, seed: u64| {
+            let replayed = run(machine, side, seed);
+            done(replays.load(Ordering::Relaxed));
+            replayed
+        };
         let with_file: Result<Vec<_>, Refused> =
             (0..sides).map(|side| run(machine, side, seed)).collect();
         let with_file = with_file?;
@@ -62,6 +73,7 @@ impl Comparison<'_> {
         let machines = machines.unwrap_or_else(|| {
             affordable(&with_file.iter().map(events).collect::<Vec<u64>>(), EVENTS)
         });
+        replays.store((sides * (machines + 1)) as u64, Ordering::Relaxed);
         let names: Vec<String> = (0..sides).map(|side| side.to_string()).collect();
         let question = Question {
             machine,
@@ -78,7 +90,8 @@ impl Comparison<'_> {
             let side = side.parse().map_err(Refused::because)?;
             Ok(metrics(&run(machine, side, seed)?, per))
         };
-        question.answer(&ask).map(Some)
+        let more = |more: usize| _ = replays.fetch_add(more as u64, Ordering::Relaxed);
+        question.counted_answer(&ask, &more).map(Some)
     }
 }
 
@@ -105,8 +118,7 @@ fn metrics(runs: &[Replayed], per: Per) -> Vec<Metric> {
 }
 
 impl Inputs {
-    /// What plausible machines say of the strategies of these inputs; `machine` is the one that was found for them, and `done`
-    /// is called after each replay.
+    /// What plausible machines say of the strategies of these inputs; `machine` is the one that was found for them.
     ///
     /// # Errors
     ///
@@ -116,18 +128,17 @@ impl Inputs {
         machine: &Machine,
         ranges: &Ranges,
         (machines, seed): (Option<usize>, u64),
-        done: &(dyn Fn() + Sync),
+        done: &Done<'_>,
     ) -> Result<Option<Answer>, Refused> {
         let sides = self.strategies.len();
         let per = Per::Run;
-        Comparison { machine, ranges, sides, machines, seed, per }.answer(&|machine, side, seed| {
+        let run = |machine: &Machine, side: usize, seed: u64| {
             let strategy = &self.strategies[side];
             let working_set = self.working_set.hardly_used();
             let setup = Setup { working_set, ..self.setup(machine, strategy, seed) };
-            let replayed = replay(&self.script, &setup);
-            done();
             let of = |Refused(why)| Refused(format!("strategy `{strategy}`: {why}"));
-            Ok(vec![replayed.map_err(of)?])
-        })
+            Ok(vec![replay(&self.script, &setup).map_err(of)?])
+        };
+        Comparison { machine, ranges, sides, machines, seed, per }.answer(&run, done)
     }
 }

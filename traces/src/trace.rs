@@ -429,6 +429,10 @@ calls! {
     Fsync = "fsync",
     Fdatasync = "fdatasync",
     SyncFileRange = "sync_file_range",
+    Mlock = "mlock",
+    Mlock2 = "mlock2",
+    Mlockall = "mlockall",
+    Munlockall = "munlockall",
 }
 
 impl Call {
@@ -441,6 +445,9 @@ impl Call {
     /// The calls that write pages of files back to the disk.
     pub const WRITE_BACK: [Self; 4] =
         [Self::Msync, Self::Fsync, Self::Fdatasync, Self::SyncFileRange];
+
+    /// The calls that lock pages, or end that for mappings to come.
+    pub const LOCKS: [Self; 4] = [Self::Mlock, Self::Mlock2, Self::Mlockall, Self::Munlockall];
 
     /// The names in tracefs of the events at its beginning and its end.
     #[cfg(any(feature = "files", test))]

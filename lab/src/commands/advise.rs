@@ -105,15 +105,21 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         ))
         .into());
     }
-    let bar = progress::styled(None, "{pos} of {len} replays, {elapsed}, {eta} left", "replays");
     let (machines, seed) = (arguments.plausible, arguments.seed);
     let asked = Advising { inputs: &inputs, machine, ranges: &book.ranges, machines, seed };
-    let advice = asked.advise(&|all| bar.of(all));
+    // These take many times as long as the others, so that both have a count of their own.
+    let template = "{pos} of {len} replays for refills, {elapsed}, {eta} left";
+    let bar = progress::styled(None, template, "replays for refills");
+    let refills = asked.refills(&|all| bar.of(all));
+    bar.finish_and_clear();
+    let refills = refills?;
+    let bar = progress::styled(None, "{pos} of {len} replays, {elapsed}, {eta} left", "replays");
+    let advice = asked.advise(refills, &|all| bar.of(all));
     bar.finish_and_clear();
     let page = Page { arguments, read: &read, machine, inputs: &inputs, advice: advice? };
     let text = match arguments.output.format {
         Format::Json => page.to_json(),
-        Format::Csv => page.grid().to_csv(),
+        Format::Csv => page.to_csv(),
         Format::Markdown => page.to_text(Grid::to_markdown),
         Format::Table => page.to_text(Grid::to_text),
     };

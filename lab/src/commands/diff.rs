@@ -135,9 +135,12 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let names = [names[0].as_str(), names[1].as_str()];
     let assumed: Vec<&String> = sides.iter().flatten().flat_map(|side| &side.assumed).collect();
     let machine = &sides[0][0].machine;
+    let words = [Some(sentence(&difference, names)), turned.clone()].into_iter().flatten();
+    let words = words.collect::<Vec<_>>().join(" ");
     let text = match options.output.format {
         Format::Json => {
             let mut about = json!({
+                "answer": words,
                 "machine": machine.key,
                 "strategies": sides.iter().map(|side| &side[0].strategy).collect::<Vec<_>>(),
                 "assumed": assumed,
@@ -150,9 +153,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Format::Csv => scene::to_csv(&difference, answer.as_ref(), turned.is_some()),
         form => {
             let form = if form == Format::Markdown { Grid::to_markdown } else { Grid::to_text };
-            let answer = [Some(sentence(&difference, names)), turned].into_iter().flatten();
-            let answer = answer.collect::<Vec<_>>().join(" ");
-            let mut text = format!("{}\n{}", wrapped(&answer, 0), costs.text());
+            let mut text = format!("{}\n{}", wrapped(&words, 0), costs.text());
             text += &scene::overfull([&difference]);
             text += &how_sure;
             text += &scene::tables(&difference, names, counted, form);
@@ -163,7 +164,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
             for sentence in assumed {
                 text += &format!("* {}\n", wrapped(sentence, 0));
             }
-            text
+            text + &costs.gaps()
         }
     };
     options.output.write(&text)?;

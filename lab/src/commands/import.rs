@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let summary = Summary::of(&trace);
     let text = match format {
         Format::Json => format!("{:#}\n", to_json(&trace.origin, &summary)?),
-        Format::Csv => join(&grids(&trace.origin, &summary), Grid::to_csv),
+        Format::Csv => csv(&trace.origin, &summary),
         Format::Markdown => join(&grids(&trace.origin, &summary), Grid::to_markdown),
         Format::Table => join(&grids(&trace.origin, &summary), Grid::to_text),
     };
@@ -56,6 +56,18 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
 
 fn join(grids: &[Grid], form: fn(&Grid) -> String) -> String {
     grids.iter().map(form).collect::<Vec<_>>().join("\n")
+}
+
+/// All of it in one table: that of each row, its name and its value.
+fn csv(origin: &Origin, summary: &Summary) -> String {
+    let mut all = Grid::new(["table", "row", "value"], &[0, 1, 2]);
+    for (table, grid) in ["trace", "event", "missing"].into_iter().zip(grids(origin, summary)) {
+        grid.rows().for_each(|cells| all.row([table, &cells[0], &cells[1]]));
+    }
+    for name in &origin.absent {
+        all.row(["absent", name, ""]);
+    }
+    all.to_csv()
 }
 
 /// The summary of a trace: its origin, counts of events, and what is missing.
@@ -68,6 +80,12 @@ fn grids(origin: &Origin, summary: &Summary) -> [Grid; 3] {
     let hardware = &origin.hardware;
     let processor = hardware.processor.clone().unwrap_or_else(unknown);
     about.row(["processor", &processor]);
+    if let Some(name) = &hardware.name {
+        about.row(["name of the processor", name]);
+    }
+    if let Some(guest) = origin.guest {
+        about.row(["guest", if guest { "yes" } else { "no" }]);
+    }
     if let Some(hypervisor) = &hardware.hypervisor {
         about.row(["hypervisor", hypervisor]);
     }

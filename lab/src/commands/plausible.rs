@@ -3,6 +3,7 @@
 use lookaside_replay::{
     advice::{MACHINES, TIE},
     assume::CostsOf,
+    plausible::Done,
 };
 use lookaside_simulation::{
     data::{Machine, Ranges},
@@ -40,17 +41,18 @@ impl Plausible {
         !matches!(self.plausible, None | Some(0))
     }
 
-    /// Asks, unless none are to be asked: `ask` gets their number, if one is given, and what to call after each replay.
+    /// Asks, unless none are to be asked: `ask` gets their number, if one is given, and what to call after each replay with
+    /// how many there are.
     pub(super) fn ask(
         &self,
-        ask: impl FnOnce(Option<usize>, &(dyn Fn() + Sync)) -> Result<Option<Answer>, Refused>,
+        ask: impl FnOnce(Option<usize>, &Done<'_>) -> Result<Option<Answer>, Refused>,
     ) -> Result<Option<Answer>, Refused> {
         if self.plausible == Some(0) {
             return Ok(None);
         }
-        let template = "{pos} replays on plausible machines, {elapsed}";
+        let template = "{pos} of {len} replays on plausible machines, {elapsed}, {eta} left";
         let bar = progress::styled(None, template, "replays on plausible machines");
-        let answer = ask(self.plausible, &|| bar.inc(1));
+        let answer = ask(self.plausible, &|all| bar.of(all));
         bar.finish_and_clear();
         answer
     }
@@ -108,11 +110,15 @@ impl Costs {
         Self { costs_of: all, sentences, gaps: Gaps::of(machine, ranges), key: machine.key.clone() }
     }
 
-    /// A paragraph.
+    /// Which machines they are of: a paragraph.
     pub(super) fn text(&self) -> String {
+        format!("{}\n", wrapped(&self.sentences.join(" "), 0))
+    }
+
+    /// What of them is not known: an item of a list, or nothing.
+    pub(super) fn gaps(&self) -> String {
         let gaps = words::gaps(&self.gaps, &self.key);
-        let all: Vec<&str> = self.sentences.iter().chain(&gaps).map(String::as_str).collect();
-        format!("{}\n", wrapped(&all.join(" "), 0))
+        gaps.map_or(String::new(), |gaps| format!("* {}", wrapped(&gaps, 0)))
     }
 
     /// The same for programs, as keys of their document.

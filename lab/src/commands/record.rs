@@ -250,7 +250,11 @@ impl Output {
         }
         output::check_ending(&path)?;
         let output = Self { path, force };
-        if !force && output.path.exists() {
+        if output.path.is_dir() {
+            return Err(Refused(format!("`{}` is a directory", output.path.display())));
+        }
+        // What is written to a device replaces nothing.
+        if !force && output.path.exists() && !output::is_special(&output.path) {
             return Err(output.exists());
         }
         match fs::metadata(output.folder()) {

@@ -151,7 +151,7 @@ fn together(case: &Case<'_>, knobs: &[Knob]) -> super::Result {
             text += &scene::overfull([&difference]);
             text += &plausible::how_sure(plausible.as_ref(), &sides, &[]);
             text += &scene::tables(&difference, names, Counted::ByModel, form);
-            text + "\nwhat this rests on\n\n" + &assumptions(then.assumed.iter())
+            text + "\nwhat this rests on\n\n" + &costs.gaps() + &assumptions(then.assumed.iter())
         }
     };
     options.output.write(&text)?;

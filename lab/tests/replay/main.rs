@@ -6,6 +6,7 @@ mod plausible;
 mod report;
 mod settings;
 mod shipped;
+mod tables;
 
 use std::process::Command;
 

@@ -44,8 +44,8 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("zoo", &["zoo acknowledge-before-flush fire-and-forget"]),
 ];
 /// Schemas of what cannot be run like this: `hunt` needs an emulator and a kernel, so a test of its own holds what it writes
-/// of a report against its schema (`hunt/src/render.rs`), and `sweep` writes files.
-const ELSEWHERE: [&str; 2] = ["hunt", "sweep"];
+/// of a report against its schema (`hunt/src/render.rs`), and `sweep` and `replay --report` write files.
+const ELSEWHERE: [&str; 3] = ["hunt", "report", "sweep"];
 
 fn lab(words: &[&str]) -> String {
     let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
@@ -86,6 +86,20 @@ fn the_json_of_a_sweep_fits_its_schema() {
     let words: Vec<&str> = sweep.split_whitespace().chain([path]).collect();
     lab(&words);
     fits("sweep", &fs::read_to_string(&file).expect("the file"));
+}
+
+#[test]
+fn the_json_of_a_report_fits_its_schema() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, more) in
+        [("all", "--curve 1,2"), ("little", "--curve none --no-sensitivity --plausible 0")]
+    {
+        let to = folder.path().join(name);
+        let path = to.to_str().expect("a path");
+        let words = ["replay", "traces/tests/formats/tracefs.txt", "--report", path];
+        lab(&words.into_iter().chain(more.split_whitespace()).collect::<Vec<_>>());
+        fits("report", &fs::read_to_string(to.join("report.json")).expect("the file"));
+    }
 }
 
 #[test]

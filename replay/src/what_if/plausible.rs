@@ -7,7 +7,10 @@ use lookaside_simulation::{
 use lookaside_terminal::Refused;
 
 use super::{Knob, Scenario};
-use crate::{difference::Per, plausible::Comparison};
+use crate::{
+    difference::Per,
+    plausible::{Comparison, Done},
+};
 
 /// What the settings without knobs are called.
 pub const RECORDED: &str = "the recorded settings";
@@ -22,8 +25,7 @@ pub struct Setting<'s> {
 }
 
 impl Setting<'_> {
-    /// What [plausible machines](crate::plausible) say of this side and of another on the same machine. `done` is called after
-    /// each replay.
+    /// What [plausible machines](crate::plausible) say of this side and of another on the same machine.
     ///
     /// # Errors
     ///
@@ -33,7 +35,7 @@ impl Setting<'_> {
         other: &Self,
         per: Per,
         (ranges, machines): (&Ranges, Option<usize>),
-        done: &(dyn Fn() + Sync),
+        done: &Done<'_>,
     ) -> Result<Option<Answer>, Refused> {
         let both = [self, other];
         let one = |scenario: &Scenario, machine: &Machine| Scenario {
@@ -43,15 +45,11 @@ impl Setting<'_> {
         };
         let run = |machine: &Machine, side: usize, seed: u64| {
             let Setting { scenarios, knobs } = both[side];
-            let replayed = |scenario: &Scenario| {
-                let replayed = one(scenario, machine).with(knobs)?.replay(seed);
-                done();
-                replayed
-            };
+            let replayed = |scenario: &Scenario| one(scenario, machine).with(knobs)?.replay(seed);
             scenarios.iter().map(replayed).collect()
         };
         let Some(first) = self.scenarios.first() else { return Ok(None) };
         Comparison { machine: &first.machine, ranges, sides: 2, machines, seed: 1, per }
-            .answer(&run)
+            .answer(&run, done)
     }
 }

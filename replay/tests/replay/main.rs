@@ -2,6 +2,7 @@
 
 mod attribution;
 mod observed;
+mod progress;
 mod random;
 mod rules;
 mod script;

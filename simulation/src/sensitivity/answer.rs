@@ -179,6 +179,15 @@ impl Question<'_> {
     ///
     /// If one cannot run a strategy.
     pub fn answer(&self, ask: &Ask<'_>) -> Result<Answer, Refused> {
+        self.counted_answer(ask, &|_| ())
+    }
+
+    /// The same, and `more` is told before the last runs how many these are: they show what the answer turns on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::answer`].
+    pub fn counted_answer(&self, ask: &Ask<'_>, more: &dyn Fn(usize)) -> Result<Answer, Refused> {
         let Self { machine, ranges, assumed, strategies, seed, .. } = *self;
         let all = sample::plausible(machine, ranges, assumed, self.machines, seed)?;
         let outcomes = self.ask_all(&all, ask)?;
@@ -248,7 +257,7 @@ impl Question<'_> {
         let nothing = Interval { low: 1.0, median: 1.0, high: 1.0 };
         let gain = Interval::of(answers.clone()).unwrap_or(nothing);
         let influences = match self.influences {
-            true => self.influences((&all, &answers, &gain), &numbers, pair, ask)?,
+            true => self.influences((&all, &answers, &gain), &numbers, pair, (ask, more))?,
             false => Vec::new(),
         };
         let interval = |strategy: usize, metric: usize| {
@@ -296,12 +305,13 @@ impl Question<'_> {
         (all, answers, range): (&[Plausible], &[f64], &Interval),
         numbers: &[Uncertain],
         [leader, second]: [usize; 2],
-        ask: &Ask<'_>,
+        (ask, more): (&Ask<'_>, &dyn Fn(usize)),
     ) -> Result<Vec<Influence>, Refused> {
         let mut found = foremost(all, answers, numbers);
         found.truncate(INFLUENCES);
         let ends: Vec<(&Uncertain, f64)> =
             found.iter().flat_map(|&(_, number)| [(number, 0.0), (number, 1.0)]).collect();
+        more(ends.len() * if leader == second { 1 } else { 2 });
         let answer = |&(number, place): &(&Uncertain, f64)| -> Result<f64, Refused> {
             let machine =
                 sample::middle(self.machine, numbers, Some((number.name.as_str(), place)));

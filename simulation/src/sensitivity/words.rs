@@ -122,7 +122,7 @@ pub fn implausible(of: &str, value: f64, unit: &str, interval: &Interval) -> Opt
 pub fn gaps(gaps: &Gaps, machine: &str) -> Option<String> {
     let Gaps { unpriced, assumed, tag_as } = gaps;
     let list = |names: &[&String]| -> String {
-        names.iter().map(|name| key(name)).collect::<Vec<_>>().join(", ")
+        names.iter().map(|name| about(key(name))).collect::<Vec<_>>().join(", ")
     };
     let own: Vec<_> = assumed.iter().filter(|name| !unpriced.contains(name)).collect();
     let is_tag = |name: &&String| key(name) == "flush_tag";
@@ -131,7 +131,7 @@ pub fn gaps(gaps: &Gaps, machine: &str) -> Option<String> {
         .filter(|name| tag_as.is_none() || !is_tag(name))
         .partition(|name| assumed.contains(name));
     let mut parts = Vec::new();
-    let charged = "charged as nothing with the file's numbers";
+    let charged = "free with the file's numbers";
     if !read.is_empty() {
         parts.push(format!(
             "{machine} has no price for {}: {charged}, and on plausible machines as a range from the literature.",
@@ -149,12 +149,13 @@ pub fn gaps(gaps: &Gaps, machine: &str) -> Option<String> {
     match tag_as {
         Some(price) => {
             let lacks = match parts[..] {
-                [] => format!("{machine} has no price for flush_tag, which"),
-                _ => "It has none for flush_tag either, which".to_owned(),
+                [] => format!("{machine} has no price for {}, which", about("flush_tag")),
+                _ => format!("It has none for {} either, which", about("flush_tag")),
             };
             parts.push(format!(
-                "{lacks} takes what {price} does with the file's numbers, when the library chooses between pages and the tag as \
-                 when it is charged, and on plausible machines a range from the literature."
+                "{lacks} takes as long as {} with the file's numbers, when the library chooses between pages and the tag as \
+                 when it is charged, and on plausible machines a range from the literature.",
+                about(price)
             ));
         }
         None if unpriced.iter().any(|name| is_tag(&name)) => {
@@ -237,6 +238,45 @@ fn time(ps: f64) -> String {
     if ps < 1e6 { format!("{} ns", number(ps / 1e3)) } else { format!("{} us", number(ps / 1e6)) }
 }
 
+/// What a price is of, in the words of those who look after machines.
+fn about(key: &str) -> &str {
+    match key {
+        "hit" => "a cache hit",
+        "atomic" => "an atomic operation",
+        "fence" => "a memory fence",
+        "line_thread" => "a cache line of the core's other thread",
+        "line_cluster" => "a cache line of a near core",
+        "line_socket" => "a cache line of a far core",
+        "line_remote" => "a cache line of another socket",
+        "sibling" => "a busy thread beside on the core",
+        "line_service" => "a queue for a cache line",
+        "second_level" => "a hit in the second-level TLB",
+        "walk" => "a page walk",
+        "walk_upper" => "upper levels of a page walk",
+        "root" => "a switch of page tables that keeps the TLB",
+        "root_flush" => "a switch of page tables that flushes",
+        "flush_page" => "an invalidation of a page",
+        "flush_other_page" => "an invalidation of another space's page",
+        "flush_tag" => "a flush of one tag (PCID, ASID)",
+        "flush_all" => "a flush of all tags",
+        "flush_global" => "a flush with global entries",
+        "barrier" => "a barrier",
+        "broadcast_issue" => "the issue of a broadcast",
+        "fabric_operation" => "a broadcast's part of the interconnect",
+        "fabric_sync" => "a wait's part of the interconnect",
+        "fabric_latency" => "the time until a broadcast is done",
+        "fabric_remote" => "each further node in a wait",
+        "fabric_victim" => "what a broadcast takes of other CPUs",
+        "interrupt_send" => "the sending of an IPI",
+        "interrupt_deliver" => "the delivery of an IPI",
+        "interrupt_deliver_remote" => "the delivery of an IPI to another socket",
+        "interrupt_entry" => "the entry of an interrupt",
+        "interrupt_exit" => "the return from an interrupt",
+        "firmware" => "a call of the firmware",
+        other => other,
+    }
+}
+
 /// The name of a number without its table, and paths as such.
 pub(crate) fn key(name: &str) -> &str {
     name.strip_prefix("prices.").unwrap_or(name)
@@ -267,6 +307,8 @@ pub(crate) fn is_measured(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use lookaside_machine::timed::Price;
+
     use super::*;
     use crate::sensitivity::Uncertain;
 
@@ -305,24 +347,37 @@ mod tests {
         };
         assert_eq!(of(&[], &[]), None);
         let all = of(&["hit", "fence", "fabric_sync"], &["interrupt_exit", "fabric_sync"]).unwrap();
-        assert!(all.contains("no price for hit, fence: "), "{all}");
-        assert!(all.contains("Nor for fabric_sync: ") && all.contains("an assumed range"), "{all}");
-        assert!(all.contains("Its file assumes interrupt_exit"), "{all}");
+        assert!(all.contains("no price for a cache hit, a memory fence: "), "{all}");
+        assert!(
+            all.contains("Nor for a wait's part of the interconnect: ")
+                && all.contains("an assumed range"),
+            "{all}"
+        );
+        assert!(all.contains("Its file assumes the return from an interrupt"), "{all}");
         let read = of(&["hit"], &[]).unwrap();
         assert!(!read.contains("assumed") && read.contains("range from the literature"), "{read}");
         let tag = of(&["hit", "flush_tag"], &[]).unwrap();
-        assert!(tag.contains("no price for hit: charged as nothing"), "{tag}");
+        assert!(tag.contains("no price for a cache hit: free with"), "{tag}");
         assert!(
-            tag.contains("none for flush_tag either, which takes what root_flush does"),
+            tag.contains("none for a flush of one tag (PCID, ASID) either, which takes as long as a switch of page tables that flushes"),
             "{tag}"
         );
         let tag = of(&["flush_tag"], &[]).unwrap();
         assert!(
-            tag.starts_with("turin has no price for flush_tag, which takes what root_"),
+            tag.starts_with("turin has no price for a flush of one tag (PCID, ASID), which takes as long as a switch"),
             "{tag}"
         );
         let alone = of(&["fabric_sync"], &["fabric_sync"]).unwrap();
         assert!(!alone.contains("literature"), "{alone}");
+    }
+
+    #[test]
+    fn every_price_has_words_of_its_own() {
+        let mut all: Vec<&str> = Price::ALL.iter().map(|price| about(price.key())).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), Price::ALL.len());
+        assert!(Price::ALL.iter().all(|price| about(price.key()).contains(' ')), "no raw keys");
     }
 
     #[test]

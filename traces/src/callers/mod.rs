@@ -37,7 +37,7 @@ pub(crate) struct Frame {
 const PASSING: [&str; 6] = ["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread", "[vdso]"];
 
 /// Wrappers of system calls. A program that is linked statically has them in its own file.
-const WRAPPERS: [&str; 15] = [
+const WRAPPERS: [&str; 19] = [
     "mmap",
     "mmap64",
     "munmap",
@@ -50,6 +50,10 @@ const WRAPPERS: [&str; 15] = [
     "fsync",
     "fdatasync",
     "sync_file_range",
+    "mlock",
+    "mlock2",
+    "mlockall",
+    "munlockall",
     "syscall",
     "sysMmap",
     "sysMunmap",

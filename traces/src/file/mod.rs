@@ -19,10 +19,11 @@ use super::Trace;
 pub const MAGIC: &[u8; 16] = b"lookaside trace\n";
 
 /// The version of the format that is written.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The first version that is read. It says nothing of the hardware; before version 3 no processes are followed, and no
-/// functions are known; before version 4 no calls that write back are recorded.
+/// functions are known; before version 4 no calls that write back are recorded,
+/// and before version 5 none that lock pages.
 pub const FIRST_VERSION: u32 = 1;
 
 /// How long the head of a block is.

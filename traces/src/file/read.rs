@@ -18,6 +18,8 @@ use crate::{
 
 /// From this version on the recorder switches on the calls that write back ([`Call::WRITE_BACK`]).
 const RECORDS_WRITE_BACK: u32 = 4;
+/// The same of those that lock pages ([`Call::LOCKS`]).
+const RECORDS_LOCKS: u32 = 5;
 
 /// Reads a trace; `file` is what messages name.
 ///
@@ -37,9 +39,12 @@ pub fn read(from: impl Read, file: &Path) -> Result<Trace, BadTrace> {
         why,
     })?;
     let mut trace = reader.trace;
-    if reader.version < RECORDS_WRITE_BACK && trace.origin.knows_absent() {
-        // What its recorder did not know, it did not switch on either.
-        trace.origin.absent.extend(Call::WRITE_BACK.into_iter().flat_map(Call::events));
+    // What its recorder did not know, it did not switch on either.
+    let later = [(RECORDS_WRITE_BACK, Call::WRITE_BACK), (RECORDS_LOCKS, Call::LOCKS)];
+    let absent = later.into_iter().filter(|(since, _)| reader.version < *since);
+    if trace.origin.knows_absent() {
+        let names = absent.flat_map(|(_, calls)| calls.into_iter().flat_map(Call::events));
+        trace.origin.absent.extend(names);
     }
     trace.origin.cpus = trace.origin.cpus.max(cpus(&trace.events));
     trace.origin.losses.reordered += order(&mut trace.events);

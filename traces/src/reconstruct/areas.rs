@@ -113,6 +113,16 @@ impl Areas {
             .collect()
     }
 
+    /// The parts of areas in a range: their pages, what they are, and what is allowed.
+    pub(super) fn of_range(&self, range: &Range<u64>) -> Vec<(Range<u64>, View, u64)> {
+        let before = self.at(range.start).map_or(range.start, |(ends, _)| ends.start);
+        let areas = self.0.range(before..range.end.max(before));
+        let part = |(&start, area): (&u64, &Area)| {
+            (start.max(range.start)..area.end.min(range.end), area.view, area.allowed)
+        };
+        areas.map(part).collect()
+    }
+
     /// The range is not mapped any more.
     pub(super) fn clear(&mut self, range: &Range<u64>) {
         self.take(range);

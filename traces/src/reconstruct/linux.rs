@@ -16,6 +16,7 @@ use crate::{
 };
 
 mod madvise;
+mod mlock;
 mod mremap;
 mod munmap;
 mod write_back;
@@ -203,7 +204,9 @@ impl Memory {
                     .then(|| File { descriptor: fifth as u32, mapping: frames.mapping() });
                 self.areas.set_file(range.clone(), view, third & ANY, file);
                 self.known.add(range.clone());
-                if fourth & (MAP_POPULATE | MAP_LOCKED) != 0 {
+                // Of what may not be accessed at all nothing is brought.
+                let locked = self.locks_later && third & ANY != 0;
+                if fourth & (MAP_POPULATE | MAP_LOCKED) != 0 || locked {
                     // Pages of a shared file are only read, so that the first write to each is noticed.
                     let write = third & WRITE != 0 && view != View::SharedFile;
                     self.fill(range, write, frames, budget, &mut effect);
@@ -219,17 +222,29 @@ impl Memory {
                     Some(old) => {
                         self.areas.set(old..end, View::Anonymous, WRITE | 1);
                         self.known.add(old..end);
+                        if self.locks_later {
+                            self.fill(old..end, true, frames, budget, &mut effect);
+                        }
                     }
                     None => {}
                 }
                 self.heap_end = Some(end);
             }
             Call::Mprotect if !failed => {
-                self.protect(&pages(first, second), third, false, &mut effect);
+                let range = pages(first, second);
+                let fills = self.opens_locked(&range, third);
+                self.protect(&range, third, false, &mut effect);
+                self.lock_areas(fills, frames, budget, &mut effect);
             }
             Call::PkeyMprotect if !failed => {
                 let keyed = fourth as u32 != u32::MAX;
-                self.protect(&pages(first, second), third, keyed, &mut effect);
+                let range = pages(first, second);
+                let fills = self.opens_locked(&range, third);
+                self.protect(&range, third, keyed, &mut effect);
+                self.lock_areas(fills, frames, budget, &mut effect);
+            }
+            Call::Mlock | Call::Mlock2 | Call::Mlockall | Call::Munlockall if !failed => {
+                self.lock(call, arguments, frames, budget, &mut effect);
             }
             Call::Madvise if !failed || value == ENOMEM => {
                 self.advise(pages(first, second), third, frames, budget, &mut effect);

@@ -74,6 +74,8 @@ pub(super) struct Memory {
     pub(super) complete: bool,
     /// Where the heap ends, as a page, once a call of `brk` told.
     pub(super) heap_end: Option<u64>,
+    /// Whether pages of mappings to come are there at once (`mlockall` with `MCL_FUTURE`). A fork does not inherit it.
+    pub(super) locks_later: bool,
 }
 
 /// What a page fault came to.
@@ -243,6 +245,7 @@ impl Memory {
             known: self.known.clone(),
             complete: self.complete,
             heap_end: self.heap_end,
+            locks_later: false,
         };
         for (&number, piece) in &mut self.pieces {
             let mut copied = piece.own;

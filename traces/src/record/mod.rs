@@ -287,7 +287,12 @@ fn set_up(
     // No option hides addresses from us: `hash-ptr` is about the text, which we do not read.
     let buffers = instances().map(|instance| instance.cpus().len() as u64).sum();
     let size = plan.buffer_kib.unwrap_or_else(|| buffer_kib(buffers, origin::free_kib()));
-    instances().try_for_each(|instance| instance.set("buffer_size_kb", &size.to_string()))?;
+    let set = |instance: &Instance| instance.set("buffer_size_kb", &size.to_string());
+    instances().try_for_each(set).map_err(|_| {
+        Refused(format!(
+            "the kernel has no memory for {buffers} buffers of {size} KiB, one for each CPU: --buffer takes fewer"
+        ))
+    })?;
 
     let layout = Layout::parse(&instance.read("events/header_page")?).ok_or_else(|| {
         Refused("the kernel's buffers have a form that we do not know".to_owned())

@@ -168,7 +168,7 @@ fn another_version_is_refused_with_both() {
     let mut bytes = written(&every_kind());
     bytes[16] = 9;
     let error = read_own(&bytes).expect_err("another version").to_string();
-    assert_eq!(error, "a.trace: byte 16: it is of version 9; this program reads versions 1 to 4");
+    assert_eq!(error, "a.trace: byte 16: it is of version 9; this program reads versions 1 to 5");
     assert!(read_own(b"not a trace at all, but some text").is_err());
 }
 
@@ -177,11 +177,21 @@ fn what_earlier_recorders_did_not_know_is_absent_in_their_files() {
     let trace = every_kind();
     // The bytes are the same since version 3.
     let mut bytes = written(&trace);
-    bytes[16] = 3;
-    let absent = read_own(&bytes).expect("a trace of version 3").origin.absent;
-    assert_eq!(absent.len(), trace.origin.absent.len() + 8);
-    for name in ["syscalls/sys_enter_msync", "syscalls/sys_exit_fsync"] {
-        assert!(absent.iter().any(|absent| absent == name), "{name}");
+    for (version, more, names) in [
+        (
+            3,
+            16,
+            &["syscalls/sys_enter_msync", "syscalls/sys_exit_fsync", "syscalls/sys_enter_mlock"][..],
+        ),
+        (4, 8, &["syscalls/sys_enter_mlock2", "syscalls/sys_exit_mlockall"]),
+        (5, 0, &[]),
+    ] {
+        bytes[16] = version;
+        let absent = read_own(&bytes).expect("a trace of that version").origin.absent;
+        assert_eq!(absent.len(), trace.origin.absent.len() + more, "{version}");
+        for name in names {
+            assert!(absent.iter().any(|absent| absent == name), "{version}: {name}");
+        }
     }
     // Where nobody knows what was recorded, it stays so.
     let mut bytes = written(&Trace::default());

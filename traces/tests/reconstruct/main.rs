@@ -4,6 +4,7 @@
 mod any;
 mod calls;
 mod counts;
+mod mlock;
 mod page_out;
 mod recorded;
 mod spaces;

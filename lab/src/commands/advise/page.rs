@@ -185,6 +185,48 @@ impl Page<'_> {
         grid
     }
 
+    /// The same in plain numbers, and what the table has no room for.
+    pub(super) fn to_csv(&self) -> String {
+        let Advice { mechanisms, plausible, .. } = &self.advice;
+        let header = [
+            "strategy",
+            "ms_per_second",
+            "ms_per_second_low",
+            "ms_per_second_high",
+            "file_ms_per_second",
+            "share",
+            "best_on",
+            "behind_on",
+            "machines",
+            "lost_ms_per_second_mean",
+            "lost_ms_per_second_most",
+            "interrupts_per_second",
+            "broadcasts_per_second",
+            "refills_share_low",
+            "refills_share_high",
+        ];
+        let mut grid = Grid::new(header, &[0]);
+        for (i, of) in mechanisms.iter().enumerate() {
+            let Interval { low, median, high } = of.time;
+            let [one, other] = of.refills;
+            let counts = [plausible.best[i], of.behind_on, plausible.machines];
+            let numbers = [median, low, high, of.file_time(), of.share(median)]
+                .into_iter()
+                .chain(counts.map(|count| count as f64))
+                .chain(of.lost)
+                .chain([
+                    of.interrupts.median,
+                    of.broadcasts.median,
+                    one.min(other),
+                    one.max(other),
+                ]);
+            grid.row(
+                [of.strategy.clone()].into_iter().chain(numbers.map(|number| number.to_string())),
+            );
+        }
+        grid.to_csv()
+    }
+
     /// On how many machines each of the others is best, where the library is and there are others to choose from.
     fn without_the_library(&self) -> Option<String> {
         let Advice { mechanisms, plausible, .. } = &self.advice;
@@ -367,7 +409,10 @@ impl Page<'_> {
             "measure": words::measurement(plausible)
                 .filter(|_| !reasons.is_empty())
                 .map(|price| format!("lookaside calibrate --only {price}")),
+            "machine_is": CostsOf::of(&read.trace.origin, machine, inputs.chosen).name(),
+            "costs": CostsOf::of(&read.trace.origin, machine, inputs.chosen).sentence(&read.trace.origin, machine),
             "unpriced": plausible.gaps.unpriced,
+            "flush_tag_as": plausible.gaps.tag_as,
             "assumed_prices": plausible.gaps.assumed,
             "reasons": reasons,
             "assumptions": self.limits(),

@@ -95,6 +95,7 @@ impl Plan<'_> {
             Some(answer) => run::certainty(answer, &self.inputs.strategies),
             None => Value::Null,
         };
+        document["answer"] = super::page::headline(shown).into();
         document["turned"] = turned(shown).into();
         let one = |run: &Replayed| {
             let mut value = json!(run);

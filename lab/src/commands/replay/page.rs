@@ -34,14 +34,15 @@ impl Plan<'_> {
 
     pub(super) fn assumptions(&self) -> String {
         let all = self.basis().besides();
-        all.iter().map(|text| format!("* {}\n", wrapped(text, 0))).collect()
+        all.iter().map(|text| format!("* {}", wrapped(text, 0))).collect()
     }
 
     pub(super) fn to_text(&self, shown: &Shown, form: fn(&Grid) -> String) -> String {
         let Shown { runs, answer } = shown;
         let first = &runs[0];
-        let mut text = format!("{}\n\n{}", self.heading(), self.costs().text());
-        text += &format!("{}\n", wrapped(&headline(shown), 0));
+        let costs = self.costs();
+        let mut text = format!("{}\n\n{}\n", self.heading(), wrapped(&headline(shown), 0));
+        text += &costs.text();
         let more: Vec<String> =
             answer.iter().flat_map(|answer| implausible(runs, answer)).collect();
         text += &plausible::how_sure(answer.as_ref(), &self.inputs.strategies, &more);
@@ -66,7 +67,7 @@ impl Plan<'_> {
             "time by initiator under {}, in ms of all CPUs, with refills as assumed\n\n{who}\n",
             first.strategy
         );
-        text + "what this rests on\n\n" + &self.assumptions()
+        text + "what this rests on\n\n" + &costs.gaps() + &self.assumptions()
     }
 }
 
@@ -140,7 +141,7 @@ fn implausible(runs: &[Replayed], answer: &Answer) -> Vec<String> {
 }
 
 /// What is known of the first strategy and of the others, with its range, and how much refills may add.
-fn headline(shown: &Shown) -> String {
+pub(super) fn headline(shown: &Shown) -> String {
     let Shown { runs, answer } = shown;
     let spent = |(place, run): (usize, &Replayed)| {
         let range = answer.as_ref().map_or(String::new(), |answer| {

@@ -46,12 +46,14 @@ pub(super) fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::super::Res
             plan.arguments.output.write(&format!("{document:#}\n"))?;
             return Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        Format::Csv => Grid::to_csv,
+        Format::Csv => {
+            plan.arguments.output.write(&csv(&compared))?;
+            return Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
         Format::Markdown => Grid::to_markdown,
         Format::Table => Grid::to_text,
     };
-    let is_csv = plan.arguments.output.format == Format::Csv;
-    let mut text = if is_csv { String::new() } else { format!("{}\n\n", plan.heading()) };
+    let mut text = format!("{}\n\n", plan.heading());
     for (strategy, rows) in &compared {
         let mut grid =
             Grid::new(["count", "recorded", strategy, "off", "unknown", "limit", ""], &[0, 6]);
@@ -71,16 +73,42 @@ pub(super) fn validated(plan: &Plan<'_>, runs: &[Replayed]) -> super::super::Res
         }
         text += &form(&grid);
         text.push('\n');
-        if !is_csv {
-            let judged = rows.iter().filter(|row| row.within.is_some()).count();
-            let hold = rows.iter().filter(|row| row.within == Some(true)).count();
-            text += &format!("{hold} of {judged} judged counts hold\n\n");
-        }
+        let judged = rows.iter().filter(|row| row.within.is_some()).count();
+        let hold = rows.iter().filter(|row| row.within == Some(true)).count();
+        text += &format!("{hold} of {judged} judged counts hold\n\n");
     }
-    if !is_csv {
-        let costs = plan.costs().text();
-        text += &format!("what this rests on\n\n* {costs}{}", plan.assumptions());
-    }
+    let costs = plan.costs();
+    text += &format!(
+        "what this rests on\n\n* {}\n{}{}",
+        costs.text().trim_end(),
+        costs.gaps(),
+        plan.assumptions()
+    );
     plan.arguments.output.write(&text)?;
     Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// All strategies in one table of plain numbers; a count that is only shown has no limit.
+fn csv(compared: &[(&str, Vec<Row>)]) -> String {
+    let names =
+        ["strategy", "count", "recorded", "modelled", "ratio", "unknown", "limit", "within", "how"];
+    let mut grid = Grid::new(names, &[0, 1, 8]);
+    for (strategy, row) in
+        compared.iter().flat_map(|(strategy, rows)| rows.iter().map(move |row| (strategy, row)))
+    {
+        let number =
+            |number: Option<f64>| number.map(|number| number.to_string()).unwrap_or_default();
+        grid.row([
+            (*strategy).to_owned(),
+            row.what.clone(),
+            row.recorded.to_string(),
+            row.modelled.to_string(),
+            number(row.ratio),
+            row.unknown.to_string(),
+            number(row.limit),
+            row.within.map(|within| u8::from(within).to_string()).unwrap_or_default(),
+            row.how.unwrap_or_default().to_owned(),
+        ]);
+    }
+    grid.to_csv()
 }

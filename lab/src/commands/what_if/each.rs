@@ -116,6 +116,16 @@ pub(super) fn each(case: &Case<'_>) -> super::super::Result {
     let settings = best.map_or(String::new(), |(knob, _)| knob.to_string());
     let sides = side_names(&settings);
     let turned = best.and_then(|(_, of)| turned(&settings, of, plausible.as_ref()));
+    let sentence = match best {
+        Some((_, of)) => {
+            let sentence = case.answer(&settings, of, turned.as_deref());
+            sentence + &taken_back(of, spared).unwrap_or_default()
+        }
+        None => {
+            format!("No knob makes `{}` spend less beyond the spread.", read.subject())
+        }
+    };
+    let sentences: BTreeSet<&String> = tried.iter().flat_map(|(_, then)| &then.assumed).collect();
     let text = match options.output.format {
         Format::Json => {
             let one = |(knob, of): &(&Knob, Difference)| json!({ "knob": knob.to_string(), "difference": of });
@@ -129,6 +139,8 @@ pub(super) fn each(case: &Case<'_>) -> super::super::Result {
                 "version": scene::VERSION,
                 "machine": now.machine.key,
                 "strategy": now.strategy,
+                "answer": sentence,
+                "assumed": sentences,
                 "knobs": changes.iter().map(one).collect::<Vec<_>>(),
                 "not_tried": left,
                 "time_unit": "ps",
@@ -194,35 +206,25 @@ pub(super) fn each(case: &Case<'_>) -> super::super::Result {
                 Format::Markdown => grid.to_markdown(),
                 _ => grid.to_text(),
             };
-            let sentence = match best {
-                Some((_, of)) => {
-                    let sentence = case.answer(&settings, of, turned.as_deref());
-                    sentence + &taken_back(of, spared).unwrap_or_default()
-                }
-                None => {
-                    format!("No knob makes `{}` spend less beyond the spread.", read.subject())
-                }
-            };
             let not: String = left
                 .iter()
                 .filter_map(|(knob, then)| {
                     Some(format!("* {knob} was not tried: {}.\n", then.as_ref().err()?.0))
                 })
                 .collect();
-            let sentences: BTreeSet<&String> =
-                tried.iter().flat_map(|(_, then)| &then.assumed).collect();
             let heading = format!(
                 "switches, flushes, waits and interrupted CPUs, all CPUs, under {}: the least first, and of the same (`~`) the one \
                  with the fewest refills",
                 now.strategy
             );
             format!(
-                "{}\n{}{}{}{}\n{table}\nwhat this rests on\n\n{}{not}",
+                "{}\n{}{}{}{}\n{table}\nwhat this rests on\n\n{}{}{not}",
                 wrapped(&sentence, 0),
                 costs.text(),
                 scene::overfull(changes.iter().map(|(_, of)| of)),
                 plausible::how_sure(plausible.as_ref(), &sides, &[]),
                 wrapped(&heading, 0),
+                costs.gaps(),
                 assumptions(sentences.into_iter()),
             )
         }

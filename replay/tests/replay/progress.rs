@@ -1,0 +1,50 @@
+//! How many replays there are is said before they are done, and is right in the end.
+
+use std::{path::Path, sync::Mutex};
+
+use lookaside_replay::{advice::Advising, inputs::Choice};
+use lookaside_simulation::reproduce::Book;
+use lookaside_traces::import;
+
+/// What was told after each replay.
+#[derive(Default)]
+struct Told(Mutex<Vec<u64>>);
+
+impl Told {
+    fn note(&self, all: u64) {
+        self.0.lock().unwrap().push(all);
+    }
+
+    /// The last number is how many there were, and no number before is more.
+    #[track_caller]
+    fn check(self, what: &str) {
+        let told = self.0.into_inner().unwrap();
+        let count = told.len() as u64;
+        assert!(count > 2 && told.last() == Some(&count), "{what}: {told:?}");
+        assert!(told.iter().all(|&all| all <= count), "{what}: {told:?}");
+    }
+}
+
+#[test]
+fn the_number_of_replays_is_right() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/compile.trace");
+    let trace = import::open(Path::new(path)).unwrap();
+    let mut book = Book::shipped().unwrap();
+    // With eight machines it is looked for what decides, with four it is not.
+    for machines in [4, 8] {
+        let strategies = ["linux-ipi-2025", "lookaside"].map(str::to_owned);
+        let choice = Choice { strategies: &strategies, machine: Some("zen5"), ..Choice::default() };
+        let inputs = choice.inputs(&trace, &mut book).unwrap();
+        let machine = book.machine("zen5").unwrap();
+        let (ranges, count) = (&book.ranges, Some(machines));
+        let asked = Advising { inputs: &inputs, machine, ranges, machines: count, seed: 1 };
+        let [refills, replays, plausible] = [0; 3].map(|_| Told::default());
+        let of = asked.refills(&|all| refills.note(all)).unwrap();
+        asked.advise(of, &|all| replays.note(all)).unwrap();
+        let done = |all| plausible.note(all);
+        inputs.on_plausible_machines(machine, ranges, (count, 1), &done).unwrap().unwrap();
+        refills.check("refills");
+        replays.check("advice");
+        plausible.check("plausible machines");
+    }
+}
