@@ -166,7 +166,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a page moves under a lock that another CPU spins for"),
     by_epoch!("moved-arm", Arm, THREE_TAGS, MOVED, Exhaust,
         "as moved-recent, on Arm"),
-    by_epoch!("moved-table-arm", ArmHints, THREE_TAGS, MOVED_TABLE, Exhaust,
+    by_epoch!("moved-table-arm", ArmHints, THREE_TAGS, MOVED_TABLE, Bounded(3),
         "a table moves under a lock, and a page in it is unmapped there"),
     by_recency!("kernel-recent", Pcid, KERNEL, Exhaust,
         "a kernel page is unmapped while another CPU switches"),
