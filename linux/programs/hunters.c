@@ -135,7 +135,8 @@ static uint64_t replaced(uint64_t rounds, uint64_t *stale, void (*replace)(uint6
 	uint64_t seen = 0, caught = 0;
 	struct sigaction action = { .sa_sigaction = on_absent, .sa_flags = SA_SIGINFO | SA_NODEFER };
 
-	page = pages(NULL, PAGE);
+	if (!page)
+		page = pages(NULL, PAGE);
 	pthread_t thread = start(reads);
 	sigaction(SIGSEGV, &action, NULL);
 	for (uint64_t i = 1; i <= rounds; i++) {
@@ -199,6 +200,93 @@ static uint64_t madvise_dontneed(uint64_t rounds, uint64_t *stale)
 static uint64_t mremap_over(uint64_t rounds, uint64_t *stale)
 {
 	return replaced(rounds, stale, move_over);
+}
+
+/* -- Tables that processes share: of files of huge pages, each in a whole table ---------------------------------------- */
+
+#define TABLE (HUGE_PAGE / 8 * PAGE) /* what a table of huge pages maps */
+static int shared_files[2];
+
+static char *map_file(char *at, int file)
+{
+	char *memory = mmap(at, TABLE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, shared_files[file], 0);
+
+	must(memory == at, "mmap of huge pages");
+	return memory;
+}
+
+static char *room(size_t tables)
+{
+	char *memory = mmap(NULL, (tables + 1) * TABLE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	must(memory != MAP_FAILED, "mmap");
+	return (char *)(((uintptr_t)memory + TABLE - 1) & ~(TABLE - 1));
+}
+
+/* Has tables for both files, which the other process shares while it maps one of them. */
+static _Noreturn void holds(_Atomic int *turn)
+{
+	char *files = room(2);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int i = 0; i < 2; i++)
+		*(word *)map_file(files + i * TABLE, i) = 0;
+	atomic_store(turn, 1);
+	while (atomic_load(turn) != 2)
+		sched_yield();
+	*(word *)(files + HUGE_PAGE) = 1;
+	atomic_store(turn, 3);
+	for (;;)
+		pause();
+}
+
+static long minor_faults(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_minflt;
+}
+
+/* The table of one is left, and that of the other one joined. */
+static void map_other_file(uint64_t value)
+{
+	map_file((char *)page, value / 2 % 2);
+}
+
+static uint64_t shared_tables(uint64_t rounds, uint64_t *stale)
+{
+	_Atomic int *turn = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	must(write_file("/proc/sys/vm/nr_hugepages", "4"), "nr_hugepages");
+	for (int i = 0; i < 2; i++) {
+		shared_files[i] = memfd_create("huge", 4 /* MFD_HUGETLB */);
+		must(shared_files[i] >= 0 && ftruncate(shared_files[i], TABLE) == 0, "a file of huge pages");
+	}
+	pid_t holder = fork();
+	must(holder >= 0, "fork");
+	if (holder == 0)
+		holds(turn);
+	while (atomic_load(turn) != 1)
+		sched_yield();
+	char *file = map_file(room(1), 0);
+	*(word *)file = 0;
+	atomic_store(turn, 2);
+	while (atomic_load(turn) != 3)
+		sched_yield();
+	/* The entry that the other process has made is there, without a fault. The first call has the stack copied, if need be. */
+	minor_faults();
+	long faulted = -minor_faults();
+	uint64_t found = *(word *)(file + HUGE_PAGE);
+	faulted += minor_faults();
+	errno = ENODATA;
+	must(found == 1 && faulted == 0, "the table is shared");
+	page = (word *)file;
+	uint64_t seen = replaced(rounds, stale, map_other_file);
+	kill(holder, SIGKILL);
+	waitpid(holder, NULL, 0);
+	write_file("/proc/sys/vm/nr_hugepages", "0");
+	return seen;
 }
 
 /* -- fork: the child's copy stands still while the parent writes ------------------------------------------------------ */
@@ -361,15 +449,16 @@ static uint64_t tags(uint64_t rounds, uint64_t *stale)
 }
 
 const struct hunter hunters[] = {
-	{ "protect", protect, 30000 },
-	{ "munmap-mmap", munmap_mmap, 20000 },
-	{ "mmap-over", mmap_over, 20000 },
-	{ "madvise-dontneed", madvise_dontneed, 20000 },
-	{ "mremap-over", mremap_over, 10000 },
-	{ "fork-copy", fork_copy, 1000 },
-	{ "swap-out", swap_out, 3000 },
-	{ "huge-pages", huge_pages, 300 },
-	{ "compaction", compaction, 50 },
-	{ "address-spaces", tags, 500 },
-	{ NULL, NULL, 0 },
+	{ "protect", protect, 30000, false },
+	{ "munmap-mmap", munmap_mmap, 20000, false },
+	{ "mmap-over", mmap_over, 20000, false },
+	{ "madvise-dontneed", madvise_dontneed, 20000, false },
+	{ "mremap-over", mremap_over, 10000, false },
+	{ "shared-tables", shared_tables, 5000, true },
+	{ "fork-copy", fork_copy, 1000, false },
+	{ "swap-out", swap_out, 3000, false },
+	{ "huge-pages", huge_pages, 300, false },
+	{ "compaction", compaction, 50, false },
+	{ "address-spaces", tags, 500, false },
+	{ NULL, NULL, 0, false },
 };

@@ -134,7 +134,7 @@ static void hunt(const struct hunter *hunter, unsigned less, const char *where)
 static void hunt_all(unsigned less, const char *only, const char *where)
 {
 	for (const struct hunter *hunter = hunters; hunter->name; hunter++)
-		if (!only || strstr(only, hunter->name))
+		if ((!only || strstr(only, hunter->name)) && !(hunter->once && (*where || PAGE != 4096)))
 			hunt(hunter, less, where);
 }
 

@@ -43,6 +43,7 @@ struct hunter {
 	const char *name;
 	uint64_t (*run)(uint64_t rounds, uint64_t *stale);
 	uint64_t rounds;
+	bool once; /* not again as a program of 32 bits or at high addresses, and with pages of 4 KiB alone */
 };
 extern const struct hunter hunters[];
 

@@ -17,9 +17,6 @@
 #ifdef CONFIG_AMD_MEM_ENCRYPT
 #error "lookaside: roots with an encryption bit are not covered: set CONFIG_AMD_MEM_ENCRYPT=n"
 #endif
-#ifdef CONFIG_HUGETLBFS
-#error "lookaside: page tables that processes share are not covered: set CONFIG_HUGETLBFS=n"
-#endif
 #if defined(CONFIG_KEXEC_CORE) || defined(CONFIG_SUSPEND) || defined(CONFIG_HIBERNATION) || defined(CONFIG_KVM)
 #error "lookaside: kexec, suspend and KVM write CR3 themselves: set CONFIG_KEXEC=n, _SUSPEND=n, _HIBERNATION=n, _KVM=n"
 #endif
