@@ -117,7 +117,7 @@ bool lookaside_platform_irqs_are_off(void);
 
 /* Sends an IPI to the CPUs `first + i` for each bit `i` of `mask`; the caller is not among them. Its handler calls
  * lookaside_handle_ipi. Does not wait. Called with IRQs off. All earlier stores of this CPU must be visible to the
- * handlers: `mfence; lfence` before the command register of an x2APIC, `dsb ishst` before ICC_SGI1R_EL1, `fence w, o`
+ * handlers: `mfence; lfence` before the command register of an x2APIC (nothing before that of an xAPIC, whose page is uncached), `dsb ishst` before ICC_SGI1R_EL1, `fence w, o`
  * before the SBI call. What acknowledges the IPI in its handler is ordered before lookaside_handle_ipi: `dmb ishld` with
  * GICv2, `isb` with GICv3, `fence io, rw` on RISC-V. A target may be offline and then needs none; the others get theirs all the same. (Linux:
  * irq_work_queue_on with one IRQ_WORK_INIT_HARD for each target; not smp_call_function_single_async, whose caller must
@@ -265,6 +265,7 @@ struct lookaside_boot {
 };
 
 /* Initialises the library, once, on the boot CPU, when its translation registers are as they stay. IRQs: any.
+ * `reserved_root` 0 is an address like another. It calls no function of the platform but lookaside_platform_panic.
  * Refused with one reason, which lookaside_strerror has: too few tags, a header of another build, and so on. */
 LOOKASIDE_MUST_CHECK static inline int lookaside_init(const struct lookaside_boot *boot);
 
@@ -292,7 +293,7 @@ LOOKASIDE_MUST_CHECK int lookaside_stopped(uint32_t cpu);
 /* -- Address spaces ---------------------------------------------------------------------------------------------- */
 
 /* A new space with this root table (physical address). `user_root`: that of user mode, with LOOKASIDE_USER_TABLES,
- * where 0 and `root` are refused (LOOKASIDE_EBADROOT); otherwise 0. Overwrites `space`, which may be uninitialised memory,
+ * where 0 and `root` are refused (LOOKASIDE_EBADROOT); otherwise 0, and another one is refused. Overwrites `space`, which may be uninitialised memory,
  * or the copy that fork has made. The space has no tag yet. Other CPUs learn of it through a lock, or a release store after
  * this returns. IRQs: any. If one is initialised anew that was in use and not released, nobody notices: its tag stays used
  * up, and CPUs stay in its tables. Until the space is released the table stays a page table, and it maps no page of user mode as

@@ -95,7 +95,8 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     /// `tables` and `residents` are dropped.
     ///
     /// * [`Error::BadRoot`] if the root register of a CPU cannot hold the root of `tables`, or user mode is to have tables
-    ///   of its own ([`Properties::has_user_tables`](crate::arch::Properties::has_user_tables)) and these have none.
+    ///   of its own ([`Properties::has_user_tables`](crate::arch::Properties::has_user_tables)) and these have none, or
+    ///   the other way round.
     /// * [`Error::Unsupported`] if CPUs have different roots and use each other's translations.
     /// * [`Error::Storage`] if `residents` is too small.
     /// * [`Error::IdsExhausted`] after 2^62 spaces.
@@ -118,7 +119,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     fn check_roots(&self, tables: &P::Tables) -> Result<(), Error> {
         let (mmu, properties) = (self.platform.mmu(), self.platform.mmu().properties());
         let check = |root: Root| {
-            if properties.has_user_tables && root.user_table == root.table {
+            if properties.has_user_tables == (root.user_table == root.table) {
                 return Err(Error::BadRoot { address: root.user_table });
             }
             mmu.check_root(root)

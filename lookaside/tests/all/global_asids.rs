@@ -530,6 +530,9 @@ fn a_cpu_without_storage_and_a_root_that_fits_no_register_are_refused() {
     let tlb = machine(1, Fake::new(1, 8), 16);
     let out = on(1, || tlb.online(&(), &8));
     assert_eq!(out, Err(Error::CpuOutOfRange { cpu: lookaside::platform::CpuId(1), cpus: 1 }));
+    let unused = Root { table: 4096, user_table: 8192 };
+    let unused = tlb.space(unused, words(1)).map(drop);
+    assert_eq!(unused, Err(Error::BadRoot { address: 8192 }), "user mode has no table of its own");
     let bad = tlb.space(Root::new(7), words(1)).map(drop);
     assert_eq!(bad, Err(Error::BadRoot { address: 7 }));
     let small = tlb.space(Root::new(4096), words(0)).map(drop);
