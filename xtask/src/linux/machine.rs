@@ -183,6 +183,9 @@ fn words(options: &Options, kind: Kind, only: Option<&str>) -> String {
     } else if let Some(dropped) = options.drop {
         // The others would end in memory that is no longer theirs.
         words += &format!(" only={}", dropped.found_by().join(","));
+        words += &dropped
+            .found_once_by(&options.config)
+            .map_or_else(String::new, |name| format!(",{name}"));
     }
     words
 }
