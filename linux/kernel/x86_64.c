@@ -201,6 +201,8 @@ void flush_tlb_mm_range(struct mm_struct *mm, unsigned long start, unsigned long
 			stock_flush_tlb_mm_range(mm, start, end, shift, freed_tables);
 		return;
 	}
+	/* mremap moves whole tables, and does not say so. */
+	freed_tables |= end - start >= PMD_SIZE;
 	if (end == TLB_FLUSH_ALL)
 		lookaside_mm_flush_all(mm);
 	else
