@@ -119,8 +119,6 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         // A CPU that changes the kernel's tables sends a request to this one from here on, or has changed them
         // before.
         self.tlb.come_up(self.id());
-        // What they have changed before, walks after the flush see.
-        self.mmu().settle();
         // What the ASID allocator has recorded stays true: nothing is held under any tag.
         self.mmu().flush(errata, Invalidation::kernel(&[], TableChange::FreedTables), Scope::Local);
     }
