@@ -117,7 +117,8 @@ bool lookaside_platform_irqs_are_off(void);
 
 /* Sends an IPI to the CPUs `first + i` for each bit `i` of `mask`; the caller is not among them. Its handler calls
  * lookaside_handle_ipi. Does not wait. Called with IRQs off. All earlier stores of this CPU must be visible to the
- * handlers: `mfence; lfence` before the command register of an x2APIC (nothing before that of an xAPIC, whose page is uncached), `dsb ishst` before ICC_SGI1R_EL1, `fence w, o`
+ * handlers: `mfence; lfence` before the command register of an x2APIC (nothing before that of an xAPIC, whose page is
+ * uncached), `dsb ishst` before ICC_SGI1R_EL1, `fence w, o`
  * before the SBI call. What acknowledges the IPI in its handler is ordered before lookaside_handle_ipi: `dmb ishld` with
  * GICv2, `isb` with GICv3, `fence io, rw` on RISC-V. A target may be offline and then needs none; the others get theirs all the same. (Linux:
  * irq_work_queue_on with one IRQ_WORK_INIT_HARD for each target; not smp_call_function_single_async, whose caller must
@@ -438,7 +439,8 @@ LOOKASIDE_MUST_CHECK int lookaside_map(struct lookaside_space *space, uint64_t s
 
 /* The handler of the IPI that lookaside_platform_send_ipi sends; and what a loop calls that spins, with IRQs off, for a
  * lock whose holder may be in a function that waits. A pending bit that software clears (SSIP, MSIP) is cleared *before* the
- * call, with a `fence io, rw` between the two (lookaside_riscv_acknowledge), or an IPI is lost. IRQs off. Harmless without a request; refused, harmlessly, before
+ * call, with a `fence io, rw` between the two (lookaside_riscv_acknowledge), or an IPI is lost. IRQs off.
+ * Harmless without a request; refused, harmlessly, before
  * this CPU is online. (Linux: flush_tlb_func.) */
 int lookaside_handle_ipi(void);
 
