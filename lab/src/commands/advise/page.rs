@@ -387,6 +387,7 @@ impl Page<'_> {
             })
         };
         let mechanisms: Vec<Value> = advice.mechanisms.iter().enumerate().map(mechanism).collect();
+        let costs_of = CostsOf::of(&read.trace.origin, machine, inputs.chosen);
         let document = json!({
             "version": VERSION,
             "file": read.name,
@@ -409,8 +410,8 @@ impl Page<'_> {
             "measure": words::measurement(plausible)
                 .filter(|_| !reasons.is_empty())
                 .map(|price| format!("lookaside calibrate --only {price}")),
-            "machine_is": CostsOf::of(&read.trace.origin, machine, inputs.chosen).name(),
-            "costs": CostsOf::of(&read.trace.origin, machine, inputs.chosen).sentence(&read.trace.origin, machine),
+            "machine_is": costs_of.name(),
+            "costs": costs_of.sentence(&read.trace.origin, machine),
             "unpriced": plausible.gaps.unpriced,
             "flush_tag_as": plausible.gaps.tag_as,
             "assumed_prices": plausible.gaps.assumed,
