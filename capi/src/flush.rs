@@ -17,6 +17,7 @@ use crate::{
     instance::{Instance, WordOf},
     machine::Machine,
     seal::Seal,
+    space::Space,
 };
 
 /// What is to be flushed.
@@ -68,12 +69,12 @@ impl Ranges {
             None => Ok(Self::Everything),
         }
     }
+}
 
-    /// Whether the arguments of [`Self::new`] are what most flushes are of: one page of 4 KiB, or a part of it.
-    #[inline]
-    const fn is_one_page(start: u64, bytes: u64, shift: u32) -> bool {
-        shift == 12 && bytes.wrapping_sub(1) <= 0xfff - start % 0x1000
-    }
+/// Whether these arguments of [`Ranges::new`] are what most flushes are of: one page of 4 KiB, or a part of it.
+#[inline]
+pub(crate) const fn is_one_page(start: u64, bytes: u64, shift: u32) -> bool {
+    shift == 12 && bytes.wrapping_sub(1) <= 0xfff - start % 0x1000
 }
 
 /// The page of 4 KiB that the address is in, unless tables were unlinked, or the kind is none. Every entry in it that was changed was one
@@ -184,27 +185,25 @@ unsafe fn begin_flush<I: Instance>(
 }
 
 impl<I: Instance> Machine<I> {
-    /// `lookaside_flush_range` of a space that is in use: one page without a wait goes by the way of that, everything else
-    /// out of line.
+    /// `lookaside_flush_range` of anything but one page without a wait ([`is_one_page`]).
     ///
     /// # Safety
     ///
-    /// `wait` is null, or as the header says.
-    #[inline]
-    pub(crate) unsafe fn flush_range_of(
+    /// `space` and `wait` are what the header says.
+    pub(crate) unsafe fn flush_ranges_of(
         &'static self,
-        space: &'static AddressSpace<I::Platform>,
+        space: *mut Space<I>,
         (start, bytes, shift, kind): (u64, u64, u32, u32),
         wait: *mut Wait<I>,
     ) -> c_int {
-        if wait.is_null() && Ranges::is_one_page(start, bytes, shift) {
-            // SAFETY: the kernel says so.
-            return unsafe {
-                self.flush_page_of(space, start, kind, self.tlb().platform().cpu().0)
-            };
+        // SAFETY: the caller promises it, and to release the space after the wait.
+        match unsafe { Space::at(space) } {
+            // SAFETY: the caller promises it.
+            Ok(space) => {
+                number(unsafe { self.flush_ranges(space, start, bytes, shift, kind, wait) })
+            }
+            Err(_) => self.refuse_space(),
         }
-        // SAFETY: the caller promises it.
-        number(unsafe { self.flush_ranges(space, start, bytes, shift, kind, wait) })
     }
 
     /// `lookaside_flush_page` of a space that is in use.
@@ -212,7 +211,7 @@ impl<I: Instance> Machine<I> {
     /// # Safety
     ///
     /// The CPU that executes the call has this number.
-    #[inline(never)] // It is large: all of the library's flush of one page is in it, once.
+    #[inline(always)] // All of the library's flush of one page is in the function that C calls.
     pub(crate) unsafe fn flush_page_of(
         &'static self,
         space: &'static AddressSpace<I::Platform>,
@@ -345,7 +344,7 @@ mod tests {
         for (start, bytes) in
             [(0, 1), (0x1000, 0x1000), (0x1fff, 1), (0x1001, 0xfff), (u64::MAX, 1)]
         {
-            assert!(Ranges::is_one_page(start, bytes, 12), "{start:#x}, {bytes:#x}");
+            assert!(is_one_page(start, bytes, 12), "{start:#x}, {bytes:#x}");
             let page = |kind| page_of(start, kind);
             let [pages, mixed] = [0, 1].map(|kind| page(kind).unwrap());
             assert_eq!(Ranges::new(start, bytes, 12, 0), Ok(Ranges::Some(pages, Kind::Pages)));
@@ -361,7 +360,7 @@ mod tests {
             (0x1002, u64::MAX, 12),
             (0x1000, 0x1000, 13),
         ] {
-            assert!(!Ranges::is_one_page(start, bytes, shift), "{start:#x}, {bytes:#x}");
+            assert!(!is_one_page(start, bytes, shift), "{start:#x}, {bytes:#x}");
         }
     }
 

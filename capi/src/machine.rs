@@ -18,7 +18,7 @@ use crate::{
     batch::Batch,
     cpus::MAX_CPUS,
     error::{Refused, Reply, number},
-    flush::{Ranges, Wait},
+    flush::{Ranges, Wait, is_one_page},
     instance::{Instance, Pins},
     layout::{batch_words, space_words, wait_words},
     space::Space,
@@ -299,12 +299,12 @@ impl<I: Instance> Machine<I> {
         kind: u32,
         wait: *mut Wait<I>,
     ) -> c_int {
-        // SAFETY: the caller promises it, and to release the space after the wait.
-        match unsafe { Space::at(space) } {
-            // SAFETY: the caller promises it.
-            Ok(space) => unsafe { self.flush_range_of(space, (start, bytes, shift, kind), wait) },
-            Err(_) => self.refuse_space(),
+        if wait.is_null() && is_one_page(start, bytes, shift) {
+            // SAFETY: the caller promises it; the kernel says which CPU this is.
+            return unsafe { self.flush_page(space, start, kind, self.tlb.platform().cpu().0) };
         }
+        // SAFETY: the caller promises it.
+        unsafe { self.flush_ranges_of(space, (start, bytes, shift, kind), wait) }
     }
 
     /// `lookaside_flush_page`.

@@ -10,6 +10,8 @@ use crate::{
 /// The number of CPUs of one word. Each CPU has a Present bit in the lower half of the word, and at the same
 /// place in the upper half a bit that is set unless the CPU is absent.
 pub(crate) const CPUS_PER_WORD: u32 = 32;
+/// The Present bits of a word.
+const PRESENT: u64 = (1 << CPUS_PER_WORD) - 1;
 
 /// What one CPU may hold of a space.
 ///
@@ -108,27 +110,29 @@ impl<'a, W: Word> Residents<'a, W> {
     #[inline]
     pub(crate) fn none_but(&self, me: PresentBit) -> bool {
         let not_absent = |word: &W| word.load(Ordering::SeqCst) >> CPUS_PER_WORD; // As O-SCAN.
-        let (mine, own) = (me.word as usize, u64::from(me.mask));
-        let is_free = |index: usize, word: &W| {
-            let others = not_absent(word);
-            others == 0 || index == mine && others == own
-        };
         match self.words {
             // Most machines; without a loop. The bit of a CPU that the space has room for is in a word that there is.
-            [only] => not_absent(only) & !own == 0,
+            [only] => not_absent(only) & !u64::from(me.mask) == 0,
             [first, second] => {
-                let own = own << (CPUS_PER_WORD * (me.word & 1));
-                (not_absent(first) | not_absent(second) << CPUS_PER_WORD) & !own == 0
+                (not_absent(first) | not_absent(second) << CPUS_PER_WORD) & !me.in_two_words == 0
             }
-            words if words.len() < BLOCK => {
-                words.iter().enumerate().all(|(index, word)| is_free(index, word))
+            words => none_of_many_but(words, me.word, me.mask),
+        }
+    }
+
+    /// Whether every CPU but the one that has this Present bit is absent or stale.
+    #[inline]
+    pub(crate) fn none_present_but(&self, me: PresentBit) -> bool {
+        let present = |word: &W| word.load(Ordering::SeqCst) & PRESENT; // As O-SCAN.
+        match self.words {
+            [only] => present(only) & !u64::from(me.mask) == 0,
+            [first, second] => {
+                (present(first) | present(second) << CPUS_PER_WORD) & !me.in_two_words == 0
             }
-            words => {
-                let (before, after) = words.split_at(mine.min(words.len()));
-                let others = after.split_first().map_or(&[][..], |(_, others)| others);
-                let own = after.first().is_none_or(|own| is_free(mine, own));
-                own && all_absent(before) && all_absent(others)
-            }
+            words => words.iter().enumerate().all(|(index, word)| {
+                let others = present(word);
+                others == 0 || index == me.word as usize && others == u64::from(me.mask)
+            }),
         }
     }
 
@@ -194,6 +198,24 @@ impl<'a, W: Word> Residents<'a, W> {
     }
 }
 
+/// Whether every CPU of these words is absent, but one whose bit is `mask` in the word with the number `word`.
+#[inline]
+fn none_of_many_but<W: Word>(words: &[W], word: u32, mask: u32) -> bool {
+    let not_absent = |word: &W| word.load(Ordering::SeqCst) >> CPUS_PER_WORD; // As O-SCAN.
+    let (mine, own) = (word as usize, u64::from(mask));
+    let is_free = |index: usize, word: &W| {
+        let others = not_absent(word);
+        others == 0 || index == mine && others == own
+    };
+    if words.len() < BLOCK {
+        return words.iter().enumerate().all(|(index, word)| is_free(index, word));
+    }
+    let (before, after) = words.split_at(mine.min(words.len()));
+    let others = after.split_first().map_or(&[][..], |(_, others)| others);
+    let own = after.first().is_none_or(|own| is_free(mine, own));
+    own && all_absent(before) && all_absent(others)
+}
+
 /// So many words are looked at together where there are so many.
 const BLOCK: usize = 16;
 
@@ -243,7 +265,7 @@ impl Word32 {
     /// The CPUs whose Present bit is set: they would not flush at their next switch-in.
     #[inline]
     pub(crate) const fn present(self) -> Targets {
-        Targets { first: self.first, mask: self.bits & ((1 << CPUS_PER_WORD) - 1) }
+        Targets { first: self.first, mask: self.bits & PRESENT }
     }
 }
 
@@ -252,17 +274,20 @@ impl Word32 {
 pub(crate) struct PresentBit {
     word: u32,
     mask: u32,
+    /// `mask` among the CPUs of two words, the first or the second of which is `word`.
+    in_two_words: u64,
 }
 
 impl PresentBit {
     /// That of a CPU without a number. All zero, so that storage for CPUs is in `.bss`.
-    pub(crate) const UNSET: Self = Self { word: 0, mask: 0 };
+    pub(crate) const UNSET: Self = Self { word: 0, mask: 0, in_two_words: 0 };
     /// That of no CPU.
-    pub(crate) const NONE: Self = Self { word: u32::MAX, mask: 0 };
+    pub(crate) const NONE: Self = Self { word: u32::MAX, mask: 0, in_two_words: 0 };
 
     pub(crate) const fn of(cpu: CpuId) -> Self {
         let (word, place) = place(cpu);
-        Self { word: word as u32, mask: 1 << place }
+        let in_two_words = 1 << (place + CPUS_PER_WORD * (word as u32 & 1));
+        Self { word: word as u32, mask: 1 << place, in_two_words }
     }
 }
 

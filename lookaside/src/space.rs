@@ -3,7 +3,7 @@
 use core::{fmt, marker::PhantomPinned, mem::ManuallyDrop};
 
 use crate::{
-    arch::Root,
+    arch::{Mmu, Root},
     ids::{CpuId, TlbId},
     platform::Platform,
     range::VaRange,
@@ -63,12 +63,12 @@ pub(crate) enum Unfinished {
     Acknowledged = 1,
     /// It is part of a batch. Nothing tells the space when that is complete.
     Deferred = 2,
-    /// Its gather was dropped.
-    Dropped = 3,
+    /// Its gather was dropped. A bit of its own, which each flush of one page looks at.
+    Dropped = 4,
 }
 
-/// Room for [`Unfinished`] below a count, which has 62 bits then.
-const UNFINISHED_BITS: u32 = 2;
+/// Room for [`Unfinished`] below a count, which has 61 bits then.
+const UNFINISHED_BITS: u32 = 3;
 const UNFINISHED: u64 = (1 << UNFINISHED_BITS) - 1;
 
 /// The flushes of others that are not complete, at one moment.
@@ -174,12 +174,15 @@ impl<P: Platform> AddressSpace<P> {
     }
 
     /// Makes a change of the tables visible to CPUs that load the root from now on, before the caller reads which CPUs
-    /// must act. Returns the generation that a CPU has reached when it has flushed, where the allocator keeps any
+    /// must act; [`Mmu::publish`] was called before. Returns the generation that a CPU has reached when it has flushed, where the allocator keeps any
     /// (`tracked`, [`crate::tags::Tags::tracks_generations`]); elsewhere 0.
     #[inline]
     pub(crate) fn announce_flush(&self, tracked: bool) -> u64 {
         if tracked {
             return self.bump_generation();
+        }
+        if P::Mmu::PUBLISHES_BY_BARRIER {
+            return 0;
         }
         // FENCE F-ANNOUNCE (pairs with O-ADOPT, O-MARK-PRESENT): the stores to the page table are visible before the caller
         // reads who is resident and whose root names the space. A CPU whose switch-in this reader misses walks the new
@@ -288,7 +291,7 @@ impl<P: Platform> AddressSpace<P> {
     #[inline]
     pub(crate) fn is_unfinished(&self) -> bool {
         // Relaxed: only a CPU that has seen the entries which the gather cleared needs this word, and it then sees it.
-        self.unfinished.load(Ordering::Relaxed) & UNFINISHED == Unfinished::Dropped as u64
+        self.unfinished.load(Ordering::Relaxed) & Unfinished::Dropped as u64 != 0
     }
 
     /// Records that the flushes which were incomplete when the caller looked and found `word` are complete. If another one was left

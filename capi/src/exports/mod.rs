@@ -36,6 +36,7 @@ use self::{
 use crate::{
     Batch, Instance, Layout, MAX_CPUS, Machine, Roots, Space, Wait,
     error::{Refused, number, sentence},
+    flush::is_one_page,
 };
 
 /// The instance of this target.
@@ -143,8 +144,30 @@ exports_of_spaces! {
     lookaside_switch(cpu: u32), is |machine, space| machine.switch_to(space, cpu);
     lookaside_flush_page(address: u64, kind: u32, cpu: u32),
         is |machine, space| machine.flush_page_of(space, address, kind, cpu);
-    lookaside_flush_range(start: u64, bytes: u64, shift: u32, kind: u32, wait: WaitAt),
-        is |machine, space| machine.flush_range_of(space, (start, bytes, shift, kind), wait);
+}
+
+/// `lookaside_flush_range` of the header: [`Machine::flush_range`], by [`lookaside_flush_page`] for one page.
+///
+/// # Safety
+///
+/// What the header asks of its caller.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lookaside_flush_range(
+    space: SpaceAt,
+    start: u64,
+    bytes: u64,
+    shift: u32,
+    kind: u32,
+    wait: WaitAt,
+) -> c_int {
+    let Ok(machine) = machine() else { return NOT_READY };
+    if wait.is_null() && is_one_page(start, bytes, shift) {
+        let cpu = machine.tlb().platform().cpu();
+        // SAFETY: the caller keeps what the header says; the kernel says which CPU this is.
+        return unsafe { lookaside_flush_page(space, start, kind, cpu.0) };
+    }
+    // SAFETY: the caller keeps what the header says.
+    unsafe { machine.flush_ranges_of(space, (start, bytes, shift, kind), wait) }
 }
 
 #[cold]

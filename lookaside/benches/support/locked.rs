@@ -3,7 +3,7 @@
 //! Kept here and nowhere else. The way in without allocation is the library's; what differs is that
 //! each new tag is searched in one bitmap under one lock.
 
-use core::cell::UnsafeCell;
+use core::{cell::UnsafeCell, num::NonZeroU64};
 
 use lookaside::{
     AddressSpace, Cpu, CurrentCpu, Error, Platform, Tlb, VaRange,
@@ -213,6 +213,14 @@ unsafe impl<P: Platform> Tags<P> for Locked<P::Word> {
         // SAFETY: this is the strategy.
         let cookie = unsafe { space.tag_word() }.load(Ordering::Relaxed);
         (cookie != 0).then_some(cookie)
+    }
+
+    fn loaded_context(
+        this_cpu: &CurrentCpu<'_, P, Self>,
+        space: &AddressSpace<P>,
+    ) -> Option<NonZeroU64> {
+        let context = Self::context_id(this_cpu.tlb(), space)?;
+        NonZeroU64::new(context).filter(|_| Self::is_loaded(this_cpu, context))
     }
 
     fn has_context(_: &CurrentCpu<'_, P, Self>, _: &AddressSpace<P>, _: u64) -> bool {

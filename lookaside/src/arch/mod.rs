@@ -305,6 +305,9 @@ pub trait Mmu {
     /// not, it may be told none.
     const PAGE_FLUSHES_HAVE_ERRATA: bool = true;
 
+    /// Whether [`Self::publish`] is a barrier for loads and stores on this hardware, so that a fence after it orders no more.
+    const PUBLISHES_BY_BARRIER: bool = false;
+
     /// What the library asks about the hardware. Inlined, it costs what the fields cost that are used.
     fn properties(&self) -> Properties;
 

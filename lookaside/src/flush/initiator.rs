@@ -41,7 +41,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     /// Chooses the means, and invalidates; the targets of `shootdown`, which had none, are still to be waited for.
     pub(super) fn start(&self, shootdown: &mut Shootdown<'t, P, T>) -> Outcome {
         let runs_here = self.runs_here();
-        if self.this_cpu.holds_alone(self.space, runs_here, self.tables) {
+        if self.needs_no_other(runs_here) {
             self.act_alone(runs_here)
         } else {
             match self.max_ipi_targets(runs_here) {
@@ -54,11 +54,16 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     /// As [`Self::start`], and waits for the targets.
     pub(super) fn act(&self) -> Done {
         let runs_here = self.runs_here();
-        if self.this_cpu.holds_alone(self.space, runs_here, self.tables) {
+        if self.needs_no_other(runs_here) {
             Done::by(self.act_alone(runs_here))
         } else {
             self.act_with_others(runs_here)
         }
+    }
+
+    /// Whether nothing is to be done but on this CPU.
+    fn needs_no_other(&self, runs_here: bool) -> bool {
+        self.this_cpu.holds_alone(self.space, runs_here, self.tables) || self.others_know(runs_here)
     }
 
     pub(super) fn act_with_others(&self, runs_here: bool) -> Done {
@@ -136,7 +141,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         if self.flush_local() {
             return Outcome::Local;
         }
-        self.broadcast_to_newcomers().outcome
+        self.broadcast_to_newcomers()
     }
 
     /// Whether this CPU was lazy in the space, and has left it instead of a flush of tables, as a lazy target does: the
@@ -153,9 +158,9 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     }
 
     #[cold]
-    pub(super) fn broadcast_to_newcomers(&self) -> Done {
+    fn broadcast_to_newcomers(&self) -> Outcome {
         self.broadcast(true, Wait::Now);
-        Done::by(Outcome::Broadcast)
+        Outcome::Broadcast
     }
 
     #[inline]

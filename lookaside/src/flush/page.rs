@@ -1,5 +1,7 @@
 //! The flush of one page, which most flushes are: in registers, as long as no other CPU must act.
 
+use core::num::NonZeroU64;
+
 use super::{Done, initiator::Initiator};
 use crate::{
     arch::{Mmu, Sharing, Wait},
@@ -19,68 +21,41 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         // First: every walk that starts from now on sees the new tables.
         self.mmu().publish(Wait::Now);
         let generation = space.announce_flush(T::tracks_generations(self.tlb));
-        let Some(context) = T::context_id(self.tlb, space) else {
-            return self.observe_flush(&Done::by(Outcome::NoCpu));
-        };
-        let runs_here = T::is_loaded(self, context);
-        if !runs_here || !self.is_only_resident(space) {
-            return self.by_value().flush_page_elsewhere(
-                space,
-                page,
-                (context, generation),
-                runs_here,
-                early,
-            );
+        let loaded = T::loaded_context(self, space);
+        match loaded {
+            Some(context) if self.is_only_resident(space) => {
+                // Nothing is cheaper than to remove one page, so that no costs are compared. A CPU that comes meanwhile takes
+                // over no entry of this one.
+                T::flush_page(&self.for_allocator(), context.get(), generation, page);
+                self.observe_flush(&Done::by(Outcome::Local));
+            }
+            _ => self.by_value().flush_page_elsewhere(space, page, (loaded, generation), early),
         }
-        if self.mmu().properties().sharing == Sharing::Shared {
-            return self.by_value().flush_shared_page(space, page, (context, generation), early);
-        }
-        // Nothing is cheaper than to remove one page, so that no costs are compared. A CPU that comes meanwhile takes
-        // over no entry of this one.
-        T::flush_page(&self.for_allocator(), context, generation, page);
-        self.observe_flush(&Done::by(Outcome::Local));
     }
 
-    /// Where other CPUs may have to act, or this one has not loaded the root of the space.
+    /// Where other CPUs may have to act, or it takes a closer look whether this one runs the space. `loaded` is what was seen at
+    /// a glance: in the last epoch others may run the space under another context id.
     #[inline(never)]
     fn flush_page_elsewhere(
         self,
         space: &AddressSpace<P>,
         page: VaRange,
-        (context, generation): (u64, u64),
-        runs_here: bool,
+        (loaded, generation): (Option<NonZeroU64>, u64),
         early: bool,
     ) {
-        let ranges = FlushRanges::of(page);
-        let asked = (&ranges, context, generation);
-        let initiator = Initiator::new(&self, space, asked, (false, early));
-        let done = if !runs_here && self.holds_alone(space, false, false) {
-            Done::by(Outcome::NoCpu)
-        } else {
-            initiator.act_with_others(runs_here)
+        let Some(context) = T::context_id(self.tlb, space) else {
+            return self.observe_flush(&Done::by(Outcome::NoCpu));
         };
-        self.observe_flush(&Self::done(space, done, early));
-    }
-
-    /// Where CPUs use each other's entries, and no other one was resident: one that was before may hold entries all the same, and
-    /// one that has come while this one removed the entry may have taken it over.
-    #[cold]
-    fn flush_shared_page(
-        self,
-        space: &AddressSpace<P>,
-        page: VaRange,
-        (context, generation): (u64, u64),
-        early: bool,
-    ) {
         let ranges = FlushRanges::of(page);
         let asked = (&ranges, context, generation);
         let initiator = Initiator::new(&self, space, asked, (false, early));
-        let done = if space.absent_may_hold_entries() {
-            initiator.act_with_others(true)
-        } else if initiator.flush_local() {
+        let done = if !initiator.runs_here() || self.mmu().properties().sharing == Sharing::Shared {
+            initiator.act()
+        } else if loaded == NonZeroU64::new(context) && initiator.others_know(true) {
+            T::flush_page(&self.for_allocator(), context, generation, page);
             Done::by(Outcome::Local)
         } else {
-            initiator.broadcast_to_newcomers()
+            initiator.act_with_others(true)
         };
         self.observe_flush(&Self::done(space, done, early));
     }

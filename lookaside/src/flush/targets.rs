@@ -56,11 +56,11 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             && !(self.mmu().properties().broadcasts && T::is_pinned(space))
     }
 
-    /// Whether no other CPU is resident in `space`, which this one runs, and no device that takes part in broadcasts. Where CPUs use
-    /// each other's entries, those that were resident before may hold some.
+    /// Whether no other CPU is resident in `space`, which this one runs, and no device that takes part in broadcasts. Never
+    /// where CPUs use each other's entries, since those that were resident before may hold some.
     #[inline]
     pub(super) fn is_only_resident(&self, space: &AddressSpace<P>) -> bool {
-        space.residents().none_but(self.cpu.present_bit)
+        space.residents().none_but(self.cpu.private_bit)
             && !(self.mmu().properties().broadcasts && T::is_pinned(space))
     }
 
@@ -115,6 +115,27 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
             }
         }
         Ok(())
+    }
+
+    /// Whether no other CPU must act, and each that may hold entries was told by an earlier flush to flush on switch-in, so that
+    /// there is nothing to tell it either. It only reads: most often the others are idle, and lazy in the space. Where broadcasts
+    /// are possible, no CPU is told.
+    #[inline]
+    pub(super) fn others_know(&self, runs_here: bool) -> bool {
+        !self.mmu().properties().broadcasts
+            && self.space.residents().none_present_but(self.me(runs_here))
+            && self.others_rest(runs_here)
+    }
+
+    /// Whether no other CPU must act, or could be made absent.
+    #[inline(never)]
+    fn others_rest(&self, runs_here: bool) -> bool {
+        let mut others = self.all_others(runs_here).flat_map(Targets::iter);
+        !self.this_cpu.stale_entries_do_harm(self.tables)
+            && others.all(|cpu| match self.root_state(cpu) {
+                RootState::NotLoaded => !self.may_trim(),
+                state => !self.must_act(state),
+            })
     }
 
     /// Whether lazy CPUs must act. No program uses the entries that they hold, but their walkers may read a
@@ -217,7 +238,11 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     }
 
     fn others(&self, word: Word32, runs_here: bool) -> Targets {
-        let me = if runs_here { self.this_cpu.cpu.present_bit } else { PresentBit::NONE };
-        word.not_absent_but(me)
+        word.not_absent_but(self.me(runs_here))
+    }
+
+    /// The Present bit of this CPU, if it runs the space.
+    fn me(&self, runs_here: bool) -> PresentBit {
+        if runs_here { self.this_cpu.cpu.present_bit } else { PresentBit::NONE }
     }
 }

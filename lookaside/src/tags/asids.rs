@@ -4,7 +4,7 @@
 //! allocator that contains them, so the code that runs here is theirs; what this file adds is one comparison
 //! with a byte that lies beside words of the `Tlb` which every switch reads. Each CPU has the state of both.
 
-use core::{fmt, mem};
+use core::{fmt, mem, num::NonZeroU64};
 
 use super::{
     GlobalAsids, GlobalAsidsConfig, GlobalAsidsCpu, PerCpuAsids, PerCpuAsidsCpu,
@@ -284,6 +284,14 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
     #[inline]
     fn context_id(tlb: &Tlb<'_, P, Self>, space: &AddressSpace<P>) -> Option<u64> {
         chosen!(tlb, context_id(tlb, space))
+    }
+
+    #[inline]
+    fn loaded_context(
+        this_cpu: &CurrentCpu<'_, P, Self>,
+        space: &AddressSpace<P>,
+    ) -> Option<NonZeroU64> {
+        chosen!(this_cpu.tlb, loaded_context(this_cpu, space))
     }
 
     fn has_context(

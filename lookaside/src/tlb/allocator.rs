@@ -1,5 +1,7 @@
 //! The interface between the library and an ASID allocator.
 
+use core::num::NonZeroU64;
+
 use super::{AllocatorCpu, CurrentCpu, Tlb};
 use crate::{
     arch::{Held, Wait},
@@ -93,7 +95,7 @@ impl core::str::FromStr for AsidScope {
 ///
 /// The proof of a completed flush relies on the implementer for this:
 ///
-/// * [`Self::context_id`] and [`Self::root_state`] find every CPU that may use entries of a space, as their
+/// * [`Self::context_id`], [`Self::loaded_context`] and [`Self::root_state`] find every CPU that may use entries of a space, as their
 ///   documentation says; [`Self::nmi_uaccess_okay`] and [`Self::local_generation`] claim no more than is
 ///   true.
 /// * [`Self::flush_local`], [`Self::flush_page`], [`Self::catch_up_with`], [`Self::catch_up`] and [`Self::flush_broadcast`] remove
@@ -175,6 +177,15 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// after that walks the new tables.
     fn context_id(tlb: &Tlb<'_, P, In>, space: &AddressSpace<P>) -> Option<u64>;
 
+    /// The context id of `space` if the root register of this CPU names the space under it, seen at a glance: the same as
+    /// [`Self::context_id`] and [`Self::is_loaded`], called as they are, with two differences. `None` is always a right answer, and
+    /// the one in every state in which a flush of one page is not that page ([`Self::flush_page`]). And it is the context id
+    /// of this CPU: others may run the space under another one, and are its residents then.
+    fn loaded_context(
+        this_cpu: &CurrentCpu<'_, P, In>,
+        space: &AddressSpace<P>,
+    ) -> Option<NonZeroU64>;
+
     /// Whether `context` is still the context id of `space`. Called with the residency of the space locked:
     /// a CPU that gives the space another context id holds that lock, and a CPU that switches in under
     /// another one has held it before.
@@ -194,7 +205,7 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// the root again. Returns whether a flush was needed.
     fn flush_local(this_cpu: &AllocatorCpu<'_, P, In>, request: &FlushRequest<'_>) -> bool;
 
-    /// As [`Self::flush_local`], of one page and no table, on a CPU that runs the space ([`Self::is_loaded`]): by value,
+    /// As [`Self::flush_local`], of one page and no table, on a CPU that runs the space ([`Self::loaded_context`]): by value,
     /// because most flushes are this one.
     fn flush_page(this_cpu: &AllocatorCpu<'_, P, In>, context: u64, generation: u64, page: VaRange);
 

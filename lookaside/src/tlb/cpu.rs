@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::{
-    arch::{Errata, Root, Tag},
+    arch::{Errata, Root, Sharing, Tag},
     ids::CpuId,
     platform::Platform,
     request::RequestQueue,
@@ -33,6 +33,9 @@ pub struct Cpu<P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     pub(crate) id: CpuId,
     /// Where spaces note whether this CPU is present, by its number.
     pub(crate) present_bit: PresentBit,
+    /// The same where TLBs are private, and that of no CPU where CPUs use each other's entries: no flush is only this CPU's there
+    /// before more was looked at.
+    pub(crate) private_bit: PresentBit,
     /// Nesting count; while it is not zero, `nmi_uaccess_okay` is false. Private to the CPU.
     nmi_uaccess_disables: P::Word,
     /// Whether the CPU is online, for itself (others ask the map of the `Tlb`), and whether it has a foreign root loaded: [`OFFLINE`],
@@ -54,15 +57,20 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
             errata: P::Word::ZERO,
             id: CpuId(0),
             present_bit: PresentBit::UNSET,
+            private_bit: PresentBit::UNSET,
             nmi_uaccess_disables: P::Word::ZERO,
             presence: P::Word::ZERO,
             spurious_faults: P::Word::ZERO,
         }
     }
 
-    /// Gives the CPU its number.
-    pub(crate) const fn set_id(&mut self, id: CpuId) {
+    /// Gives the CPU its number, on hardware whose CPUs share entries like this.
+    pub(crate) const fn set_id(&mut self, id: CpuId, sharing: Sharing) {
         (self.id, self.present_bit) = (id, PresentBit::of(id));
+        self.private_bit = match sharing {
+            Sharing::Private => self.present_bit,
+            Sharing::Shared => PresentBit::NONE,
+        };
     }
 
     /// What the ASID allocator keeps for this CPU. For allocators, which look at other CPUs too.
@@ -89,6 +97,12 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
     #[inline]
     pub(crate) fn tag(&self) -> Tag {
         Tag(self.tag.load(Ordering::Relaxed) as u16) // Relaxed: this CPU's own word.
+    }
+
+    /// Whether the register names this tag, for the CPU itself.
+    #[inline]
+    pub(crate) fn names(&self, tag: Tag) -> bool {
+        self.tag.load(Ordering::Relaxed) == u64::from(tag.0) // Relaxed: this CPU's own word.
     }
 
     /// Records the table that the register is about to name.

@@ -70,8 +70,9 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
             return Err(Error::CpuCount { cpus: cpus.len() });
         }
         let choice = tags.begin(&platform, cpus)?;
+        let sharing = platform.mmu().properties().sharing;
         for (number, cpu) in cpus.iter_mut().enumerate() {
-            cpu.set_id(CpuId(number as u32));
+            cpu.set_id(CpuId(number as u32), sharing);
         }
         let cpus = &*cpus;
         let (id, errata) = (TlbId::next().ok_or(Error::IdsExhausted)?, P::Word::ZERO);

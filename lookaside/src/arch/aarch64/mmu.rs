@@ -220,6 +220,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     type Features = Features;
 
     const PAGE_FLUSHES_HAVE_ERRATA: bool = false;
+    const PUBLISHES_BY_BARRIER: bool = true;
 
     #[inline]
     fn properties(&self) -> Properties {

@@ -200,6 +200,15 @@ impl Planner {
         }
     }
 
+    /// The operands `rs1` of a plan for the change, for a caller who brackets several plans at once: none if the whole space is
+    /// fenced, or if there is no plan.
+    #[inline]
+    pub(super) fn addresses(&self, changed: Changed) -> impl Iterator<Item = u64> + use<> {
+        let none = Leaves { start: 0, step: 0, count: 0 };
+        let Leaves { start, step, count } = self.leaves(changed).ok().flatten().unwrap_or(none);
+        (0..count).map(move |leaf| start + leaf * step)
+    }
+
     /// The operand `rs2`, where it can be relied upon; `None` is `x0`.
     pub(super) const fn asid(&self, reach: Reach) -> Option<u16> {
         if self.operands { reach.asid() } else { None }
@@ -275,14 +284,6 @@ enum Stage {
 }
 
 impl Plan {
-    /// The operands alone, for a caller who brackets several plans at once.
-    pub(super) fn fences(self) -> impl Iterator<Item = Fence> {
-        self.filter_map(|step| match step {
-            Step::SfenceVma(fence) | Step::SinvalVma(fence) => Some(fence),
-            Step::SfenceWInval | Step::SfenceInvalIr => None,
-        })
-    }
-
     fn leaf(&mut self) -> Fence {
         let fence = Fence { address: Some(self.next), asid: self.asid };
         self.left -= 1;

@@ -298,6 +298,8 @@ impl<I: Instructions> Riscv<I> {
 impl<I: Instructions> Mmu for Riscv<I> {
     type Features = Features;
 
+    const PUBLISHES_BY_BARRIER: bool = true;
+
     /// An ASID means something to one hart alone (`norm:asid_hart_private`), so that nothing is shared. Absent
     /// entries may be cached with Svvptc too, which only bounds for how long: the kernel's own accesses must not
     /// fault. A hart orders the stores that built a table before its own walks only by an invalidation.

@@ -74,7 +74,7 @@ impl<W: Word> fmt::Debug for GlobalAsidsCpu<W> {
 mod tests;
 mod ticket;
 
-use core::{fmt, marker::PhantomData};
+use core::{fmt, marker::PhantomData, num::NonZeroU64};
 
 pub use self::cookie::Cookie;
 use self::{asid_cache::AsidCache, pins::is_pinned, ticket::Ticket};
@@ -433,6 +433,19 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         (cookie != Cookie::NONE).then_some(cookie.bits())
     }
 
+    #[inline]
+    fn loaded_context(
+        this_cpu: &CurrentCpu<'_, P, T>,
+        space: &AddressSpace<P>,
+    ) -> Option<NonZeroU64> {
+        // No cookie has the tag of the last epoch. There the register may name the space under the tag of the epoch before, as long
+        // as this CPU has not switched since; those that run it under the last tag are residents as ever, since nobody becomes
+        // absent with a cookie any more. If the cookie is of an older epoch, the tag may be another space's by now: then this
+        // CPU holds nothing of this one.
+        let cookie = Cookie(space.cookie.load(Ordering::Acquire)); // As O-FRESH.
+        NonZeroU64::new(cookie.bits()).filter(|_| this_cpu.cpu.names(cookie.tag()))
+    }
+
     fn has_context(this_cpu: &CurrentCpu<'_, P, T>, space: &AddressSpace<P>, context: u64) -> bool {
         this_cpu.tlb.tags.global().has_context(space, Cookie(context))
     }
@@ -494,12 +507,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
 
     #[inline]
     fn flush_page(this_cpu: &AllocatorCpu<'_, P, T>, context: u64, _: u64, page: VaRange) {
-        let tag = Cookie(context).tag();
-        if tag == LAST_TAG {
-            this_cpu.mmu().flush(this_cpu.errata(), Invalidation::All, Scope::Local);
-        } else {
-            this_cpu.invalidate_page(tag, page);
-        }
+        this_cpu.invalidate_page(Cookie(context).tag(), page);
     }
 
     fn flush_all_spaces(this_cpu: &AllocatorCpu<'_, P, T>) {

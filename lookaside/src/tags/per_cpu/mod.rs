@@ -29,7 +29,7 @@ mod replacement;
 mod slots;
 mod switch_in;
 
-use core::{fmt, marker::PhantomData};
+use core::{fmt, marker::PhantomData, num::NonZeroU64};
 
 pub use self::replacement::{Replacement, RoundRobin};
 use self::{
@@ -219,6 +219,14 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     #[inline]
     fn context_id(_: &Tlb<'_, P, T>, space: &AddressSpace<P>) -> Option<u64> {
         Some(space.id())
+    }
+
+    #[inline]
+    fn loaded_context(
+        this_cpu: &CurrentCpu<'_, P, T>,
+        space: &AddressSpace<P>,
+    ) -> Option<NonZeroU64> {
+        NonZeroU64::new(space.id()).filter(|id| Self::is_loaded(this_cpu, id.get()))
     }
 
     fn has_context(_: &CurrentCpu<'_, P, T>, _: &AddressSpace<P>, _: u64) -> bool {

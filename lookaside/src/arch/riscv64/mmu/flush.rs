@@ -3,7 +3,7 @@
 use super::{
     super::{
         Extensions, Instructions,
-        fence::{Changed, Fence, Planner, Reach},
+        fence::{Changed, Planner, Reach},
         sbi::{HartMask, Request},
     },
     Riscv,
@@ -87,22 +87,20 @@ impl<I: Instructions> Riscv<I> {
     #[track_caller]
     fn fence_by_plan(&self, errata: Errata, reach: Reach, ranges: &[VaRange], change: TableChange) {
         let planner = self.planner(errata, u64::MAX);
+        let asid = planner.asid(reach);
+        let addresses = ranges.iter().flat_map(|range| planner.addresses(self.changed(range)));
         match self.leaves(&planner, ranges, change) {
             None => self.fence_all(errata, reach),
             Some(leaves) if leaves > 1 && self.relies_on.contains(Extensions::SVINVAL) => {
                 // As F-RV-W-INVAL.
                 self.instructions.sfence_w_inval();
-                for fence in self.fences(&planner, reach, ranges) {
-                    self.instructions.sinval_vma(fence.address(), fence.asid());
-                }
+                addresses.for_each(|address| self.instructions.sinval_vma(Some(address), asid));
                 // As F-RV-INVAL-IR.
                 self.instructions.sfence_inval_ir();
             }
+            // As F-RV-FLUSH.
             Some(_) => {
-                for fence in self.fences(&planner, reach, ranges) {
-                    // As F-RV-FLUSH.
-                    self.instructions.sfence_vma(fence.address(), fence.asid());
-                }
+                addresses.for_each(|address| self.instructions.sfence_vma(Some(address), asid));
             }
         }
     }
@@ -172,19 +170,6 @@ impl<I: Instructions> Riscv<I> {
         } else {
             Changed::NapotLeaves(*range)
         }
-    }
-
-    /// One fence for each leaf.
-    fn fences(
-        &self,
-        planner: &Planner,
-        reach: Reach,
-        ranges: &[VaRange],
-    ) -> impl Iterator<Item = Fence> {
-        ranges
-            .iter()
-            .flat_map(move |range| planner.plan(self.changed(range), reach))
-            .flat_map(|plan| plan.fences())
     }
 }
 
