@@ -134,7 +134,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as recent-firmware, without PCIDs"),
     by_recency!("recent-halted", Pcid, HALTED, Exhaust,
         "a space is released that a CPU ran when it halted"),
-    by_recency!("recent-end-lazy-arm", ArmInterrupts, END_LAZY, Exhaust,
+    by_recency!("recent-end-lazy-arm", ArmInterrupts, END_LAZY, Bounded(2),
         "a space ends while a CPU is lazy in it, on Arm, where walks that it has cached outlive tags"),
     by_recency!("recent-crossfire", Pcid, CROSSFIRE, Exhaust,
         "two CPUs request flushes of one space from each other"),

@@ -197,7 +197,7 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as halted-turned-arm, on RISC-V"),
     by_epoch!("pin-alone-arm", Arm, ONE_PIN, PIN_ALONE, Exhaust,
         "the only CPU that runs a pinned space unmaps a page, which a device may use"),
-    by_epoch!("pin-again-arm", Arm, ONE_PIN, PIN_AGAIN, Exhaust,
+    by_epoch!("pin-again-arm", Arm, ONE_PIN, PIN_AGAIN, Bounded(2),
         "a page is unmapped between the pins of two devices"),
     by_epoch!("pin-crossed-arm", Arm, ONE_PIN, PIN_CROSSED, Exhaust,
         "a space is pinned while another CPU unpins it"),
