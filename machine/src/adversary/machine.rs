@@ -397,6 +397,10 @@ impl Machine {
                 self.power_off(cpu);
                 0
             }
+            Op::Stop(other) => {
+                self.stop(other);
+                0
+            }
             Op::PowerOn(root) => {
                 self.execute(cpu, Op::Reset);
                 self.power_on(cpu, root);

@@ -183,7 +183,7 @@ pub use deviations::Deviations;
 pub use flags::Flags;
 pub use format::{Access, Frame};
 pub use platform::{COSTS, Platform, interrupt, relax};
-pub use power::{power_off, power_on};
+pub use power::{power_off, power_on, stop};
 pub use scenario::{Scenario, as_cpu, irq_off, irq_on, leak, milestone, outcome, reset, saw};
 pub use trace::{Line, name};
 pub use view::{CpuView, EntryView, View};

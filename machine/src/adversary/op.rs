@@ -37,6 +37,8 @@ pub(crate) enum Op {
     Reset,
     /// The CPU goes off: it walks nothing, and hears no broadcast.
     PowerOff,
+    /// Another CPU stops where it is, as if it went off there.
+    Stop(usize),
     /// It comes on again, with this root.
     PowerOn(Frame),
     /// Makes a claim to the oracle.

@@ -5,6 +5,7 @@
 //! what can be used under that root before it switches translation on, as each architecture asks of it, and nothing else:
 //! entries under other tags, whose invalidation was broadcast meanwhile, can be used as soon as their tag is loaded.
 
+use lookaside::platform::CpuId;
 use lookaside_hardware::x86;
 
 use super::{
@@ -16,6 +17,13 @@ use super::{
 #[track_caller]
 pub fn power_off() {
     step(Op::PowerOff);
+}
+
+/// Another CPU stops where it is, in the middle of whatever it calls, and executes nothing any more: the NMI of a panic
+/// has reached it. What it has stored reaches memory, and its interrupts are lost.
+#[track_caller]
+pub fn stop(other: CpuId) {
+    step(Op::Stop(other.index()));
 }
 
 /// The CPU that runs, which may have gone off, comes on with interrupts off, and with `root` in its register. On x86 PCIDs
@@ -37,6 +45,17 @@ impl Machine {
                 self.amend(cpu, index, entry);
             }
         }
+    }
+
+    /// Its program is never resumed.
+    pub(super) fn stop(&mut self, cpu: usize) {
+        self.execute(cpu, Op::PowerOff);
+        let bit = 1 << cpu;
+        self.down |= bit;
+        self.ready &= !bit;
+        self.relaxing &= !bit;
+        self.open &= !bit;
+        self.cpus[cpu].op = Op::Idle;
     }
 
     pub(super) fn power_on(&mut self, cpu: usize, Frame(root): Frame) {

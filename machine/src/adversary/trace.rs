@@ -107,6 +107,7 @@ impl Machine {
             Op::IrqOff => "interrupts off".to_owned(),
             Op::Reset => "initialises its interrupt controller".to_owned(),
             Op::PowerOff => "goes off".to_owned(),
+            Op::Stop(other) => format!("stops CPU {other}"),
             Op::PowerOn(root) => format!("comes on with root {:#x}", root.0),
             Op::Access(va) => format!("accesses va {va:#x}"),
             Op::AccessStore(va, value) => format!("stores {value:#x} at va {va:#x}"),

@@ -52,6 +52,9 @@ pub(crate) enum Act {
     /// Halt at any point, without a call to the library, and signal the others: the last act but
     /// [`Self::Rise`].
     Halt,
+    /// Stop CPU 1 wherever it is, in the middle of a call of the library too, and report that. CPU 1 holds no lock at any
+    /// point of its script.
+    Stop,
     /// Wait for [`Self::Halt`], and report to the library that CPU 1 has halted.
     Bury,
     /// Wait for [`Self::Bury`], and come online again.
@@ -223,6 +226,7 @@ impl Act {
             | Self::Restart
             | Self::Down
             | Self::Halt
+            | Self::Stop
             | Self::Bury
             | Self::Rise
             | Self::Tell

@@ -120,8 +120,22 @@ const THREE: &[&[Act]] = &[
     &[Run(C), Run(B), Protect(C), Run(A)],
 ];
 
+/// A CPU that is lazy in a space frees a table of it, and comes back.
+const OWN_LAZY_TABLE: &[&[Act]] = &[&[Run(A), Lazy, FreeTable(A), Run(A)], &[Run(B)]];
+
+/// A CPU that has left a space is made absent by the flush of a page, while another CPU frees a table.
+const ABSENT_TABLE: &[&[Act]] = &[&[Run(A), Run(B)], &[Unmap(A)], &[FreeTable(A)]];
+
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
+    by_epoch!("flush-absent-table-arm-interrupts", ArmInterrupts, few(4), ABSENT_TABLE, Bounded(1),
+        "a CPU becomes absent while a table is freed of which it has cached walks"),
+    by_recency!("flush-lazy-own-table-recent", Pcid, OWN_LAZY_TABLE, Exhaust,
+        "a CPU frees a table of the space in which it is lazy itself"),
+    by_recency!("flush-lazy-own-table-arm-recent", ArmInterrupts, OWN_LAZY_TABLE, Bounded(2),
+        "as flush-lazy-own-table-recent, on Arm, where walks that it has cached outlive tags"),
+    by_epoch!("flush-lazy-own-table-riscv-interrupts", RvInterrupts, THREE_TAGS, OWN_LAZY_TABLE, Bounded(2),
+        "as flush-lazy-own-table-recent, on RISC-V with one tag a space"),
     by_epoch!("flush-back-arm", Arm, THREE_TAGS, BACK, Exhaust,
         "a page is unmapped while another CPU switches away and back"),
     by_epoch!("flush-back-arm-cnp", ArmShared, THREE_TAGS, BACK, Exhaust,

@@ -59,8 +59,13 @@ const SHARED: &[&[Act]] = &[&[Run(A), Unmap(A), Run(B)], &[Run(A), Run(B), Run(A
 /// The same by a CPU that does not run the space.
 const STRANGER: &[&[Act]] = &[&[Run(B), Unmap(A)], &[Run(A), Run(B), Run(A)]];
 
+/// The CPU that retags the space it runs goes on to run it.
+const RETAGGED: &[&[Act]] = &[&[Run(A), FlushAll(A), Retry(A)]];
+
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
+    by_epoch!("fresh-alone-x86", BroadcastFresh, SPARE, RETAGGED, Exhaust,
+        "a CPU retags the space that it runs, and runs it on"),
     by_epoch!("fresh-both-arm", ArmFresh, SPARE, BOTH, Exhaust,
         "two pages are unmapped by a new tag while another CPU enters the space"),
     by_epoch!("fresh-both-riscv", RvFresh, SPARE, BOTH, Exhaust,

@@ -63,6 +63,9 @@ const CROWD: &[&[Act]] = &[
     &[Run(C), Run(B), Unmap(C), Run(A)],
 ];
 
+/// A space ends while another CPU is lazy in it.
+const END_LAZY: &[&[Act]] = &[&[End(A)], &[Run(A), Lazy]];
+
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
     by_recency!("recent-slots", Pcid, SLOTS, Exhaust,
@@ -131,6 +134,8 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as recent-firmware, without PCIDs"),
     by_recency!("recent-halted", Pcid, HALTED, Exhaust,
         "a space is released that a CPU ran when it halted"),
+    by_recency!("recent-end-lazy-arm", ArmInterrupts, END_LAZY, Bounded(2),
+        "a space ends while a CPU is lazy in it, on Arm, where walks that it has cached outlive tags"),
     by_recency!("recent-crossfire", Pcid, CROSSFIRE, Exhaust,
         "two CPUs request flushes of one space from each other"),
     by_recency!("recent-away", Pcid, FLUSHED_AWAY, Exhaust,

@@ -96,6 +96,13 @@ const KERNEL_DROPPED: &[&[Act]] =
 
 const KERNEL_CROSSFIRE: &[&[Act]] = &[&[Run(A), FlushKernel], &[Run(A), Unmap(A), FlushKernel]];
 
+/// An initiator stops anywhere in its flush, also between the pending word of its target and the IPI. Another one may rely
+/// on that IPI. The target reports it.
+const STOPPED: &[&[Act]] = &[&[Run(A), Tell, Stop], &[Await, Unmap(A)], &[Await, UnmapOther(A)]];
+
+/// The same, and the other initiator reports it.
+const STOPPED_OTHER: &[&[Act]] = &[&[Stop, UnmapOther(A)], &[Unmap(A)], &[Run(A)]];
+
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
     by_recency!("crossfire-recent", Pcid, CROSSFIRE, Bounded(4),
@@ -132,6 +139,10 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a CPU is interrupted while it goes offline for good"),
     by_recency!("called-gone-arm-recent", ArmInterrupts, GONE, Bounded(4),
         "as called-gone-recent, on Arm, where walks that a CPU has cached outlive tags"),
+    by_recency!("stopped-recent", Pcid, STOPPED, Bounded(2),
+        "an initiator stops in the middle of a flush, whose target reports it, while another waits"),
+    by_recency!("stopped-other-recent", Pcid, STOPPED_OTHER, Bounded(2),
+        "as stopped-recent, and another initiator reports it"),
     by_recency!("two-spaces-recent", Pcid, TWO_SPACES, Bounded(3),
         "two CPUs request flushes of two spaces from a third"),
     by_recency!("early-recent", Pcid, EARLY, Exhaust,

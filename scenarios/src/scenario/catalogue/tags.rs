@@ -93,6 +93,18 @@ const TOGETHER_CACHED: &[&[Act]] = &[&[Run(B), Run(A), Unmap(A)], &[Run(C), Run(
 /// Both CPUs switch to a space that has no tag yet.
 const TOGETHER: &[&[Act]] = &[&[Run(A), Unmap(A)], &[Run(A), Run(B)]];
 
+/// The only CPU that runs a pinned space unmaps a page, which a device may use.
+const PIN_ALONE: &[&[Act]] = &[&[Pin(A), Run(A), Unmap(A)]];
+
+/// A page is unmapped after a device has let go of the tag, and another device gets it.
+const PIN_AGAIN: &[&[Act]] = &[&[Pin(A), Unpin(A), Run(A), Unmap(A)], &[Pin(A)]];
+
+/// Two CPUs pin a space, and one unpins it.
+const PIN_CROSSED: &[&[Act]] = &[&[Pin(A), Unpin(A)], &[Pin(A), Unmap(A)]];
+
+/// A space ends while a CPU has called firmware from it.
+const END_FIRMWARE: &[&[Act]] = &[&[Run(A), LongFirmware], &[End(A)]];
+
 #[rustfmt::skip]
 pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("tour", Arm, THREE_TAGS, &[&[Run(A), Run(B)], &[Run(A), Park]], Exhaust,
@@ -183,6 +195,14 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "as halted-back-arm, during rollovers"),
     by_epoch!("halted-turned-riscv-interrupts", RvInterrupts, THREE_TAGS, HALTED_TURNED, Bounded(3),
         "as halted-turned-arm, on RISC-V"),
+    by_epoch!("pin-alone-arm", Arm, ONE_PIN, PIN_ALONE, Exhaust,
+        "the only CPU that runs a pinned space unmaps a page, which a device may use"),
+    by_epoch!("pin-again-arm", Arm, ONE_PIN, PIN_AGAIN, Bounded(2),
+        "a page is unmapped between the pins of two devices"),
+    by_epoch!("pin-crossed-arm", Arm, ONE_PIN, PIN_CROSSED, Exhaust,
+        "a space is pinned while another CPU unpins it"),
+    by_epoch!("release-firmware-riscv-interrupts", RvInterrupts, THREE_TAGS, END_FIRMWARE, Exhaust,
+        "a space ends while a CPU has called firmware from it"),
     by_epoch!("pin-enter-riscv", Rv, ONE_PIN, PIN_ENTER, Bounded(4),
         "a space is pinned before any CPU runs it"),
 ];

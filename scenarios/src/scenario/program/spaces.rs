@@ -208,6 +208,7 @@ impl SpaceProgram {
             Act::Halt | Act::Bury | Act::Rise => self.check_halt(cpu, at, act),
             Act::Touch(_)
             | Act::Forgotten(_)
+            | Act::Stop
             | Act::Visible(_)
             | Act::FlushKernel
             | Act::ClaimKernel => {

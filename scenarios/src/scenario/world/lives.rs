@@ -6,7 +6,7 @@ use lookaside::{
     platform::{CpuId, Ordering, Word as _},
     tags::Released,
 };
-use lookaside_machine::adversary::{Arch, Platform, Word, oracle, power_off, relax, tables};
+use lookaside_machine::adversary::{Arch, Platform, Word, oracle, power_off, relax, stop, tables};
 
 use super::{
     BURIED, RESTS, SIGNALLED, Strategy, World,
@@ -254,6 +254,13 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         }
         expect_accepted(self.tlb.halted(&(), CpuId(1)));
         self.signalled.store(BURIED, Ordering::Release); // Release: with the library's record of it.
+    }
+
+    /// Stops CPU 1 wherever it is.
+    pub(super) fn stop(&self) {
+        let other = CpuId(1);
+        stop(other);
+        expect_accepted(self.tlb.halted(&(), other));
     }
 
     /// Waits until this CPU, which has halted, is reported as halted.

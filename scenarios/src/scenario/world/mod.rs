@@ -270,6 +270,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             }
             Act::Up | Act::Rise => unreachable!("the CPU is not online yet"),
             Act::Halt => self.halt(&this_cpu),
+            Act::Stop => self.stop(),
             Act::Bury => self.bury(&this_cpu),
             Act::Release(number) => self.release(&this_cpu, number, false),
             Act::End(number) => self.release(&this_cpu, number, true),
