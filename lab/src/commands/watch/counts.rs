@@ -323,7 +323,7 @@ mod tests {
         for kind in kinds {
             counts.note(&Seen::Event(&event(1, 7, kind)), &names);
         }
-        let flushes = |name| counts.processes.get(name).map(|process| process.flushes);
+        let flushes = |name: &str| counts.processes.get(name).map(|process| process.flushes);
         assert_eq!((flushes("server"), flushes(UNKNOWN)), (Some(2), None));
         assert!(counts.threads.is_empty());
     }
