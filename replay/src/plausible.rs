@@ -15,7 +15,7 @@ use lookaside_terminal::Refused;
 
 use super::{
     Replayed, Setup, Upkeep,
-    advice::{TIE, affordable},
+    advice::{MACHINES, TIE, affordable},
     difference::{Per, Spread},
     inputs::Inputs,
     replay,
@@ -35,6 +35,9 @@ pub struct Comparison<'c> {
     pub sides: usize,
     /// How many plausible machines; none for as many as do not take long.
     pub machines: Option<usize>,
+    /// How many events they may take at most, unless their number is given: if that does not suffice for the least number of
+    /// them, none is asked. None for no such limit.
+    pub most: Option<u64>,
     /// What pseudo-random numbers begin with.
     pub seed: u64,
     /// What times are per.
@@ -47,17 +50,34 @@ pub type Run<'r> = dyn Fn(&Machine, usize, u64) -> Result<Vec<Replayed>, Refused
 /// Is called after each replay of a side with how many there are, or 0 before that is known.
 pub type Done<'d> = dyn Fn(u64) + Sync + 'd;
 
+/// How many plausible machines are asked, and what they take.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// As [`Comparison::machines`].
+    pub machines: Option<usize>,
+    /// As [`Comparison::most`].
+    pub most: Option<u64>,
+    /// As [`Comparison::seed`].
+    pub seed: u64,
+    /// The events that they took are added to this.
+    pub spent: &'a AtomicU64,
+}
+
 impl Comparison<'_> {
     /// The answer, in milliseconds of CPU time: the first metric is what is known, and its [causes](Upkeep::known_causes)
     /// follow. A side of several recordings is the middle one. None if a side has no switch and no flush, which take no time
-    /// whatever the prices are.
+    /// whatever the prices are, or if they may not take so many events.
     ///
     /// # Errors
     ///
     /// If a side cannot be replayed.
     pub fn answer(&self, run: &Run<'_>, done: &Done<'_>) -> Result<Option<Answer>, Refused> {
-        let Self { machine, ranges, sides, machines, seed, per } = *self;
+        let Self { machine, ranges, sides, machines, most, seed, per } = *self;
         let replays = AtomicU64::new(0);
+        let most = most.filter(|_| machines.is_none());
+        if most == Some(0) {
+            return Ok(None);
+        }
         let run = |machine: &Machine, side: usize, seed: u64| {
             let replayed = run(machine, side, seed);
             done(replays.load(Ordering::Relaxed));
@@ -70,9 +90,12 @@ impl Comparison<'_> {
             return Ok(None);
         }
         let events = |runs: &Vec<Replayed>| runs.iter().map(|run| run.events).sum();
-        let machines = machines.unwrap_or_else(|| {
-            affordable(&with_file.iter().map(events).collect::<Vec<u64>>(), EVENTS)
-        });
+        let each: Vec<u64> = with_file.iter().map(events).collect();
+        if most.is_some_and(|most| MACHINES[0] as u64 * each.iter().sum::<u64>() > most) {
+            return Ok(None);
+        }
+        let most = most.map_or(EVENTS, |most| most.min(EVENTS));
+        let machines = machines.unwrap_or_else(|| affordable(&each, most));
         replays.store((sides * (machines + 1)) as u64, Ordering::Relaxed);
         let names: Vec<String> = (0..sides).map(|side| side.to_string()).collect();
         let question = Question {
@@ -127,7 +150,7 @@ impl Inputs {
         &self,
         machine: &Machine,
         ranges: &Ranges,
-        (machines, seed): (Option<usize>, u64),
+        Asked { machines, most, seed, spent }: Asked<'_>,
         done: &Done<'_>,
     ) -> Result<Option<Answer>, Refused> {
         let sides = self.strategies.len();
@@ -137,8 +160,10 @@ impl Inputs {
             let working_set = self.working_set.hardly_used();
             let setup = Setup { working_set, ..self.setup(machine, strategy, seed) };
             let of = |Refused(why)| Refused(format!("strategy `{strategy}`: {why}"));
-            Ok(vec![replay(&self.script, &setup).map_err(of)?])
+            let replayed = replay(&self.script, &setup).map_err(of)?;
+            spent.fetch_add(replayed.events, Ordering::Relaxed);
+            Ok(vec![replayed])
         };
-        Comparison { machine, ranges, sides, machines, seed, per }.answer(&run, done)
+        Comparison { machine, ranges, sides, machines, most, seed, per }.answer(&run, done)
     }
 }

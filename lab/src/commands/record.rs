@@ -165,7 +165,14 @@ fn record(arguments: &Arguments) -> super::Result {
     Ok(match end {
         End::Time => ExitCode::SUCCESS,
         End::Gone => {
-            eprintln!("note: the recorded processes have ended");
+            eprintln!(
+                "note: {}",
+                match arguments.cgroup {
+                    // They may live in another one.
+                    Some(_) => "the control group has no process any more",
+                    None => "the recorded processes have ended",
+                }
+            );
             ExitCode::SUCCESS
         }
         End::Command(status) => told(status),

@@ -1,5 +1,6 @@
 //! `lookaside replay`: replays a trace of a live system under several strategies on a modelled machine.
 
+mod budget;
 mod data;
 mod page;
 mod report;
@@ -14,7 +15,7 @@ use lookaside_replay::{
     Replayed, Setup,
     assume::Basis,
     inputs::{Choice, Inputs},
-    replay_with_timeline, with_band,
+    replay_with_timeline,
 };
 use lookaside_simulation::{
     data::{Machine, Ranges},
@@ -167,11 +168,6 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let one = |strategy: &String| {
         let setup = plan.setup(strategy);
         let replayed = replay_with_timeline(&plan.inputs.script, &setup, moments(strategy));
-        // Counts do not depend on what programs access: no band for a validation.
-        let replayed = replayed.and_then(|(replayed, timeline)| match arguments.validate {
-            true => Ok((replayed, timeline)),
-            false => Ok((with_band(&plan.inputs.script, &setup, replayed)?, timeline)),
-        });
         bar.inc(1);
         replayed.map_err(|Refused(why)| Refused(format!("strategy `{strategy}`: {why}")))
     };
@@ -183,10 +179,15 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     if arguments.validate {
         return validated(&plan, &runs);
     }
-    let answer = arguments.plausible.ask(|machines, done| {
-        let asked = (machines, arguments.seed);
-        plan.inputs.on_plausible_machines(plan.machine, plan.ranges, asked, done)
-    })?;
+    let mut budget = arguments.report.budget();
+    budget.begin(&runs);
+    let bar = progress::bar(runs.len());
+    let runs = budget.bands(&plan, runs, &|| bar.inc(1))?;
+    bar.finish_and_clear();
+    let answer = budget.plausible(&plan, &runs)?;
+    for left_out in &budget.left_out {
+        eprintln!("note: {left_out}");
+    }
     let shown = Shown { runs, answer };
     let text = match arguments.output.format {
         Format::Json => plan.to_json(&shown),
@@ -195,7 +196,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         Format::Table => plan.to_text(&shown, Grid::to_text),
     };
     arguments.output.write(&text)?;
-    arguments.report.write(&plan, &shown)?;
+    arguments.report.write(&plan, &shown, budget)?;
     Ok(ExitCode::SUCCESS)
 }
 impl<'a> Plan<'a> {
@@ -238,11 +239,6 @@ impl<'a> Plan<'a> {
 fn ratio(run: &Replayed, first: &Replayed, time: fn(&Replayed) -> u64) -> Option<f64> {
     let ratio = time(run) as f64 / time(first) as f64;
     ratio.is_finite().then_some(ratio)
-}
-
-/// The range of refills.
-fn band(run: &Replayed) -> [u64; 2] {
-    run.refills_band.unwrap_or([run.upkeep.refills; 2])
 }
 
 /// The metrics of a strategy, the first of which is what is known, and where they lie on plausible machines.

@@ -138,6 +138,52 @@ fn sensitivity_is_by_the_numbers_of_the_machine() {
     assert_ne!(swings[0]["at_low"], swings[0]["at_high"]);
 }
 
+/// All that a report takes shares the budget: what is left out is said, in the report and, where it is missing there, beside
+/// standard output.
+#[test]
+fn a_budget_is_of_all_replays() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let run = |name: &str, budget: &str| {
+        let to = folder.path().join(name);
+        let machine = ["--machine", "zen5", "--cpus", "16", "--budget", budget];
+        let output = lab(Path::new(TRACE), &to, &machine);
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stderr).expect("messages are text");
+        (json(&files(&to)), String::from_utf8(output.stdout).expect("text"), said)
+    };
+    let notes = |document: &Value| document["assumptions"]["notes"].to_string();
+    let (all, text, said) = run("all", "1000");
+    assert!(all["results"][0]["refills_band"].is_array() && all["sensitivity"].is_object());
+    assert!(text.contains("refills, from") && text.contains("how sure this is"), "{text}");
+    assert!(!notes(&all).contains("budget") && !said.contains("budget"), "{said}");
+
+    let (none, text, said) = run("none", "0");
+    assert_eq!(none["results"][0]["events"], all["results"][0]["events"]);
+    assert!(none["results"][0]["refills_band"].is_null() && none["sensitivity"].is_null());
+    assert_eq!(none["certainty"].as_array().unwrap().len(), 0);
+    assert_eq!(none["scaling"][0]["points"].as_array().unwrap().len(), 1);
+    for left_out in [
+        "The replays themselves take",
+        "Refills were not replayed",
+        "Plausible machines were not asked",
+    ] {
+        assert!(notes(&none).contains(left_out) && said.contains(left_out), "{left_out}: {said}");
+    }
+    assert!(notes(&none).contains("The curve leaves out 1, 2, 4, 8, 32"), "{}", notes(&none));
+    assert!(notes(&none).contains("of the machine were not varied"));
+    assert!(
+        !text.contains("refills, from") && text.contains("and no other was replayed"),
+        "{text}"
+    );
+    assert!(!text.contains("how sure this is"));
+    // What is named is done all the same.
+    let to = folder.path().join("named");
+    let named = ["--machine", "zen5", "--budget", "0", "--curve", "1,4", "--plausible", "4"];
+    let named = json(&report(&to, &named));
+    assert_eq!(named["scaling"][0]["points"].as_array().unwrap().len(), 3);
+    assert_ne!(named["certainty"].as_array().unwrap().len(), 0);
+}
+
 #[test]
 fn names_of_processes_do_no_harm() {
     let folder = tempfile::tempdir().expect("a directory");

@@ -81,15 +81,25 @@ fn ceiling(pages: u32, to: &mut Scenario) -> Result<String, Refused> {
 }
 
 fn huge(to: &mut Scenario) -> String {
-    let script::Huge { faults, pieces } = script::huge(&mut to.script);
-    // In the same time, so many times fewer pages.
-    to.working_set = to.working_set.scaled(1, script::PIECE);
+    let script::Huge { faults, pieces, small } = script::huge(&mut to.script);
+    // In the same time, so many times fewer pages; as many of those that are small.
+    let piece = u64::from(script::PIECE);
+    let part = (small[1] * (piece - 1)).div_ceil(faults.max(1)) + 1;
+    to.working_set = to.working_set.scaled(part as u32, script::PIECE);
     to.working_set.others = to.working_set.others.min(to.working_set.pool);
+    let small = match small {
+        [0, _] => String::new(),
+        [pieces, faults] => format!(
+            " {} of 2 MiB stay small pages, with {faults} of the faults: calls of `munmap` took out parts that were then used \
+             again, and Linux has no huge page where less than 2 MiB is mapped.",
+            counted(pieces as usize, "piece", "pieces")
+        ),
+    };
     format!(
         "thp=on is the best case: every aligned 2 MiB of which anything was touched is taken for one huge page from its \
          first fault on ({faults} faults become {pieces}), pages that are used together for neighbours, and a TLB to hold \
          as many huge pages as small ones. Mappings of files, alignment and the time to clear or collapse a huge page are \
-         not in the trace; a part of a huge page that is unmapped counts as one page."
+         not in the trace; a part of a huge page that is unmapped counts as one page.{small}"
     )
 }
 

@@ -49,7 +49,7 @@ impl Setting<'_> {
             scenarios.iter().map(replayed).collect()
         };
         let Some(first) = self.scenarios.first() else { return Ok(None) };
-        Comparison { machine: &first.machine, ranges, sides: 2, machines, seed: 1, per }
+        Comparison { machine: &first.machine, ranges, sides: 2, machines, most: None, seed: 1, per }
             .answer(&run, done)
     }
 }

@@ -1,10 +1,10 @@
 //! Knobs that change what a program does: the script is rewritten.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use lookaside_traces::{
     Call,
-    reconstruct::{Act, Operation, Script, Step},
+    reconstruct::{Act, Initiator, Operation, Script, SpaceId, Step},
 };
 
 /// The small pages of a huge one.
@@ -20,49 +20,124 @@ pub(super) struct Huge {
     pub(super) faults: u64,
     /// How many still do.
     pub(super) pieces: u64,
+    /// How many pieces stay small pages, as they were unmapped in part and used again, and how many of the steps that mapped
+    /// pages were in them.
+    pub(super) small: [u64; 2],
 }
 
-/// Maps every aligned piece of 512 pages as one page, from its first fault on. Pages of a script are numbered in such
-/// pieces, so that page `n` becomes page `n / 512`.
-pub(super) fn huge(script: &mut Script) -> Huge {
-    let mut mapped: HashSet<(u32, u32)> = HashSet::new();
-    let mut counts = Huge { faults: 0, pieces: 0 };
-    let sizes: Vec<u64> = script.spaces.iter().map(|space| space.pages).collect();
-    for space in &mut script.spaces {
-        // One more than it uses: a change of all pages of a space stands for a flush of everything.
-        space.pages = space.pages.div_ceil(PIECE.into()) + 1;
+/// Where the pages of a family of spaces are, that is of spaces that were forked from each other, in their new numbers.
+#[derive(Default)]
+struct Places {
+    /// Pieces that stay small pages.
+    small: BTreeSet<u32>,
+}
+
+impl Places {
+    /// The new number of a page: a huge piece is one page, a small one has as many as before.
+    fn of(&self, page: u32) -> u32 {
+        let piece = page / PIECE;
+        let before = self.small.range(..piece).count() as u32;
+        let within = if self.small.contains(&piece) { page % PIECE } else { 0 };
+        piece + before * (PIECE - 1) + within
     }
-    let whole = |first: u32, pages: u32| {
-        let last = (u64::from(first) + u64::from(pages) - 1) / u64::from(PIECE);
-        let first = first / PIECE;
-        (first, last as u32 - first + 1)
-    };
+
+    /// The new first page and number of pages of a range.
+    fn range(&self, first: u32, pages: u32) -> (u32, u32) {
+        let start = self.of(first);
+        let last = u64::from(first) + u64::from(pages).max(1) - 1;
+        (start, self.of(last.min(u32::MAX.into()) as u32) - start + 1)
+    }
+}
+
+/// The families of spaces, each by its first one, and the pieces that cannot be huge: a call of `munmap` took out a part of
+/// them, and afterwards others of their pages were mapped. What is mapped in such parts has no huge pages in Linux.
+fn places(script: &mut Script) -> (HashMap<u32, u32>, HashMap<u32, Places>) {
+    let munmap = |of: &Initiator| matches!(of.operation, Operation::Call(Call::Munmap));
+    let is_munmap: Vec<bool> = script.initiators.iter().map(munmap).collect();
+    let (mut families, mut all) = (HashMap::new(), HashMap::<u32, Places>::new());
+    let mut partly: HashSet<(u32, u32)> = HashSet::new();
     each(script, |step| {
-        match &mut step.act {
-            Act::Map { space, first, pages } => {
-                counts.faults += 1;
-                (*first, *pages) = whole(*first, *pages);
-                let new =
-                    (*first..*first + *pages).filter(|&piece| mapped.insert((space.0, piece)));
-                let any = new.count() > 0;
-                counts.pieces += u64::from(any);
-                return any;
+        match step.act {
+            Act::Fork { parent, child } => {
+                let family = families.get(&parent.0).copied().unwrap_or(parent.0);
+                families.insert(child.0, family);
             }
-            Act::Restrict { space, first, pages, whole: all } => {
-                *all |= u64::from(*pages) == sizes[space.0 as usize];
-                (*first, *pages) = whole(*first, *pages);
-            }
-            Act::Unmap { space, first, pages, whole: everything, .. } => {
-                *everything |= u64::from(*pages) == sizes[space.0 as usize];
-                let all = pages.is_multiple_of(PIECE) && first.is_multiple_of(PIECE);
-                (*first, *pages) = whole(*first, *pages);
-                if all {
-                    for piece in *first..*first + *pages {
-                        mapped.remove(&(space.0, piece));
+            // Page tables stay where others are mapped in the same 2 MiB. Where they go, what was mapped may have been
+            // more than the pages that were flushed.
+            Act::Unmap { space, first, pages, tables: false, .. }
+                if is_munmap[step.initiator as usize] =>
+            {
+                let (first, end) = (u64::from(first), u64::from(first) + u64::from(pages));
+                let [edge, last] = [first, end.max(1) - 1].map(|page| page / u64::from(PIECE));
+                for piece in [edge, last] {
+                    let start = piece * u64::from(PIECE);
+                    if first > start || end < start + u64::from(PIECE) {
+                        partly.insert((space.0, piece as u32));
                     }
                 }
             }
-            Act::PageOut { page, .. } => *page /= PIECE,
+            Act::Map { space, first, pages } => {
+                let family = families.get(&space.0).copied().unwrap_or(space.0);
+                for piece in first / PIECE..=(first.saturating_add(pages.max(1) - 1)) / PIECE {
+                    if partly.contains(&(space.0, piece)) {
+                        all.entry(family).or_default().small.insert(piece);
+                    }
+                }
+            }
+            Act::End(space) => partly.retain(|(of, _)| *of != space.0),
+            _ => {}
+        }
+        true
+    });
+    (families, all)
+}
+
+/// Maps every aligned piece of 512 pages as one page, from its first fault on, but for those that cannot be huge. Pages of a
+/// script are numbered in such pieces, so that page `n` becomes page `n / 512` where all are huge.
+pub(super) fn huge(script: &mut Script) -> Huge {
+    let (families, mut all) = places(script);
+    let family = |space: SpaceId| families.get(&space.0).copied().unwrap_or(space.0);
+    let small = all.values().map(|places| places.small.len() as u64).sum();
+    let mut mapped: HashSet<(u32, u32)> = HashSet::new();
+    let mut counts = Huge { faults: 0, pieces: 0, small: [small, 0] };
+    let sizes: Vec<u64> = script.spaces.iter().map(|space| space.pages).collect();
+    for (id, space) in (0..).map(SpaceId).zip(&mut script.spaces) {
+        let places = all.entry(family(id)).or_default();
+        // One more than it uses: a change of all pages of a space stands for a flush of everything.
+        space.pages = match u32::try_from(space.pages) {
+            Ok(0) => 1,
+            Ok(pages) => u64::from(places.range(0, pages).1) + 1,
+            Err(_) => space.pages.div_ceil(PIECE.into()) + 1,
+        };
+    }
+    each(script, |step| {
+        match &mut step.act {
+            Act::Map { space, first, pages } => {
+                let places = &all[&family(*space)];
+                counts.faults += 1;
+                let is_small = places.small.contains(&(*first / PIECE));
+                counts.small[1] += u64::from(is_small);
+                (*first, *pages) = places.range(*first, *pages);
+                let new = (*first..*first + *pages).filter(|&page| mapped.insert((space.0, page)));
+                let any = new.count() > 0 || is_small;
+                counts.pieces += u64::from(any);
+                return any;
+            }
+            Act::Restrict { space, first, pages, whole: all_pages } => {
+                *all_pages |= u64::from(*pages) == sizes[space.0 as usize];
+                (*first, *pages) = all[&family(*space)].range(*first, *pages);
+            }
+            Act::Unmap { space, first, pages, whole: everything, .. } => {
+                *everything |= u64::from(*pages) == sizes[space.0 as usize];
+                let whole = pages.is_multiple_of(PIECE) && first.is_multiple_of(PIECE);
+                (*first, *pages) = all[&family(*space)].range(*first, *pages);
+                if whole {
+                    for page in *first..*first + *pages {
+                        mapped.remove(&(space.0, page));
+                    }
+                }
+            }
+            Act::PageOut { space, page, .. } => *page = all[&family(*space)].of(*page),
             Act::End(space) => mapped.retain(|(of, _)| *of != space.0),
             Act::Fork { parent, child } => {
                 let shared: Vec<u32> = mapped

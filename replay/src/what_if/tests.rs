@@ -122,6 +122,46 @@ fn huge_pages_need_fewer_faults_and_fewer_invalidations() {
     assert!(scenario.assumed[0].contains("512 faults become 1"), "{:?}", scenario.assumed);
 }
 
+/// A buffer of 256 KiB that is mapped and unmapped for each request: Linux has no huge page for it, with any setting.
+#[test]
+fn what_is_mapped_in_parts_of_two_mebibytes_stays_small_pages() {
+    let mut parts = scenario();
+    let map = |time, page| Step {
+        time,
+        task: 1,
+        initiator: 1,
+        counted: true,
+        act: Act::Map { space: A, first: page, pages: 1 },
+    };
+    // Pages 512 on are of one mapping of 2 MiB, which stays.
+    let steps = &mut parts.script.cpus[0];
+    steps.extend((0..64).map(|page| map(500_000 + u64::from(page), page)));
+    let act = Act::Unmap { space: A, first: 0, pages: 64, tables: false, whole: false };
+    steps.push(Step { time: 600_000, task: 1, initiator: 2, counted: true, act });
+    steps.extend((512..1024).map(|page| map(650_000 + u64::from(page), page)));
+    let on = parts.clone().with(&knobs("thp=on")).unwrap();
+    let changed = on.script.cpus[0].iter().filter_map(|step| match step.act {
+        Act::Unmap { first, pages, .. } => Some((first, pages)),
+        _ => None,
+    });
+    let last = changed.last().expect("an unmap");
+    assert_eq!(last, (0, 64), "a flush of 64 small pages is one of 64 small pages");
+    let maps: Vec<u32> = (on.script.cpus[0].iter())
+        .filter_map(|step| match step.act {
+            Act::Map { first, .. } => Some(first),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(maps.len(), 512 + 64 + 1);
+    assert_eq!(maps.last(), Some(&512), "the second 2 MiB is one page");
+    assert_eq!(on.script.spaces[0].pages, 512 + 1 + 1);
+    assert!(on.assumed[0].contains("(1088 faults become 577)"), "{:?}", on.assumed);
+    assert!(on.assumed[0].contains("1 piece of 2 MiB stay"), "{:?}", on.assumed);
+    // As many pages are used as before, but for those of the huge one.
+    let half = parts.working_set.hot * 576 / 1088;
+    assert!((half..=half + 2).contains(&on.working_set.hot), "{:?}", on.working_set);
+}
+
 #[test]
 fn neighbours_are_unmapped_at_once() {
     let batched = with("batch=on");

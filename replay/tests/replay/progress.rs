@@ -1,8 +1,9 @@
 //! How many replays there are is said before they are done, and is right in the end.
 
+use core::sync::atomic::AtomicU64;
 use std::{path::Path, sync::Mutex};
 
-use lookaside_replay::{advice::Advising, inputs::Choice};
+use lookaside_replay::{advice::Advising, inputs::Choice, plausible::Asked};
 use lookaside_simulation::reproduce::Book;
 use lookaside_traces::import;
 
@@ -42,7 +43,18 @@ fn the_number_of_replays_is_right() {
         let of = asked.refills(&|all| refills.note(all)).unwrap();
         asked.advise(of, &|all| replays.note(all)).unwrap();
         let done = |all| plausible.note(all);
-        inputs.on_plausible_machines(machine, ranges, (count, 1), &done).unwrap().unwrap();
+        let spent = AtomicU64::new(0);
+        let of = Asked { machines: count, most: None, seed: 1, spent: &spent };
+        inputs.on_plausible_machines(machine, ranges, of, &done).unwrap().unwrap();
+        let all = spent.into_inner();
+        // Where their number is not given they are asked only if the least number of them fits.
+        for (most, is_asked) in [(all, true), (all / 20, false), (0, false)] {
+            let spent = AtomicU64::new(0);
+            let of = Asked { machines: None, most: Some(most), seed: 1, spent: &spent };
+            let answer = inputs.on_plausible_machines(machine, ranges, of, &|_| ()).unwrap();
+            assert_eq!(answer.is_some(), is_asked, "{most} events");
+            assert!(spent.into_inner() <= most.max(all / 4), "{most} events");
+        }
         refills.check("refills");
         replays.check("advice");
         plausible.check("plausible machines");

@@ -125,15 +125,17 @@ fn program(number: u32) -> Result<u64, Refused> {
     }
 }
 
-/// The folder of a control group: a path, or a name below the place where the groups are mounted.
+/// The folder of a control group: a path, a name below the place where the groups are mounted, or a line of
+/// `/proc/PID/cgroup`.
 fn group(path: &Path) -> Result<PathBuf, Refused> {
     let is_group = |folder: &Path| folder.join("cgroup.procs").exists();
     if is_group(path) {
         return Ok(path.to_owned());
     }
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    let below = mount_points(&mounts)
-        .map(|root| root.join(path.strip_prefix("/").unwrap_or(path)))
+    let (controllers, name) = line_of_proc(path).unwrap_or((None, path));
+    let below = mount_points(&mounts, controllers)
+        .map(|root| root.join(name.strip_prefix("/").unwrap_or(name)))
         .find(|folder| is_group(folder));
     below.ok_or_else(|| {
         Refused(format!(
@@ -143,13 +145,34 @@ fn group(path: &Path) -> Result<PathBuf, Refused> {
     })
 }
 
-/// The places where control groups are mounted, by the text of `/proc/mounts`: the unified ones first.
-fn mount_points(mounts: &str) -> impl Iterator<Item = PathBuf> + '_ {
+/// The controllers and the name in a line of `/proc/PID/cgroup`, as `4:memory:/web` or `0::/web`, if it is one.
+fn line_of_proc(line: &Path) -> Option<(Option<&str>, &Path)> {
+    let (hierarchy, rest) = line.to_str()?.split_once(':')?;
+    let (controllers, name) = rest.split_once(':')?;
+    hierarchy.parse::<u32>().ok()?;
+    name.starts_with('/').then_some((Some(controllers), Path::new(name)))
+}
+
+/// The places where control groups are mounted, by the text of `/proc/mounts`: the unified ones first. With controllers those
+/// alone that have them; the unified ones have no name of theirs.
+fn mount_points<'m>(
+    mounts: &'m str,
+    controllers: Option<&'m str>,
+) -> impl Iterator<Item = PathBuf> + 'm {
     let of = move |kind: &'static str| {
         mounts.lines().filter_map(move |line| {
             let mut words = line.split(' ').skip(1);
             let place = words.next()?;
-            (words.next()? == kind).then(|| PathBuf::from(place.replace("\\040", " ")))
+            let is_kind = words.next()? == kind;
+            let options = words.next().unwrap_or_default();
+            let has_all =
+                |all: &str| all.split(',').all(|one| options.split(',').any(|o| o == one));
+            let is_asked = match controllers {
+                None => true,
+                Some("") => kind == "cgroup2",
+                Some(all) => kind == "cgroup" && has_all(all),
+            };
+            (is_kind && is_asked).then(|| PathBuf::from(place.replace("\\040", " ")))
         })
     };
     of("cgroup2").chain(of("cgroup"))
@@ -204,10 +227,23 @@ mod tests {
 
     #[test]
     fn groups_are_looked_for_in_both_hierarchies() {
-        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\n\
+        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu,cpuacct 0 0\n\
              proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup/uni\\040fied cgroup2 rw 0 0\n";
-        let places: Vec<_> = mount_points(mounts).collect();
-        assert_eq!(places, [Path::new("/sys/fs/cgroup/uni fied"), Path::new("/sys/fs/cgroup/cpu")]);
+        let places: Vec<_> = mount_points(mounts, None).collect();
+        let [unified, cpu] = ["/sys/fs/cgroup/uni fied", "/sys/fs/cgroup/cpu"].map(Path::new);
+        assert_eq!(places, [unified, cpu]);
+        // What /proc/PID/cgroup shows of a process names the hierarchy.
+        for (line, place) in
+            [("0::/web", Some(unified)), ("4:cpu,cpuacct:/web", Some(cpu)), ("5:pids:/web", None)]
+        {
+            let (controllers, name) = line_of_proc(Path::new(line)).expect("a line");
+            assert_eq!(name, Path::new("/web"), "{line}");
+            let found = mount_points(mounts, controllers).next();
+            assert_eq!(found.as_deref(), place, "{line}");
+        }
+        for other in ["web", "/web", "a:b:/web", "system.slice/a:b"] {
+            assert!(line_of_proc(Path::new(other)).is_none(), "{other}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use lookaside_terminal::grid::Grid;
 use lookaside_traces::reconstruct::Flushes;
 use serde_json::{Value, json};
 
-use super::{super::run, Plan, Shown, band, operations_of, plausible_of, ratio, turned};
+use super::{super::run, Plan, Shown, operations_of, plausible_of, ratio, turned};
 
 /// The version of the JSON: it changes when a key goes or means something else.
 const VERSION: u32 = 3;
@@ -28,7 +28,8 @@ impl Plan<'_> {
             row("time", "known", "time", run.known().to_string(), "ps");
             row("time", "known", "share", run.share_of(run.known()).to_string(), "");
             row("time", "rest", "time", run.rest.total().to_string(), "ps");
-            for (name, refills) in ["refills_low", "refills_high"].iter().zip(band(run)) {
+            let band = run.refills_band.into_iter().flatten();
+            for (name, refills) in ["refills_low", "refills_high"].iter().zip(band) {
                 row("time", name, "time", refills.to_string(), "ps");
             }
             for (name, count) in operations_of(run) {

@@ -10,7 +10,7 @@ use lookaside_terminal::{
     grid::{Grid, number, times, wrapped},
 };
 
-use super::{Plan, Shown, band, operations_of, plausible, plausible_of, ratio, turned};
+use super::{Plan, Shown, operations_of, plausible, plausible_of, ratio, turned};
 
 /// Number of initiators in the table.
 const INITIATORS: usize = 12;
@@ -97,8 +97,13 @@ fn causes(runs: &[Replayed]) -> Grid {
     row("share of all CPUs' time", &|run| share(run.share_of(run.known())));
     row("ratio", &|run| ratio(run, &runs[0], Replayed::known).map(times).unwrap_or_default());
     row("refills, as assumed", &|run| ms(run.upkeep.refills));
-    row("refills, from", &|run| ms(band(run)[0]));
-    row("refills, to", &|run| ms(band(run)[1]));
+    if runs.iter().all(|run| run.refills_band.is_some()) {
+        let end = |run: &Replayed, end: usize| {
+            run.refills_band.map_or(String::new(), |band| ms(band[end]))
+        };
+        row("refills, from", &|run| end(run, 0));
+        row("refills, to", &|run| end(run, 1));
+    }
     row("ratio with refills as assumed", &|run| {
         ratio(run, &runs[0], |run| run.total).map(times).unwrap_or_default()
     });
@@ -158,10 +163,16 @@ pub(super) fn headline(shown: &Shown) -> String {
     let turned = turned(shown).map_or(String::new(), |turned| format!(" {turned}"));
     let refills = if runs[0].has_unpriced_refills() {
         format!("{} has no price for a walk, so that they cost nothing here.", runs[0].machine)
-    } else {
-        let [low, high] = band(&runs[0]).map(|refills| share(runs[0].share_of(refills)));
+    } else if let Some(band) = runs[0].refills_band {
+        let [low, high] = band.map(|refills| share(runs[0].share_of(refills)));
         format!(
             "under {} they take {low} to {high} more with a quarter and with {BAND} times the assumed working set.",
+            runs[0].strategy,
+        )
+    } else {
+        let assumed = share(runs[0].share_of(runs[0].upkeep.refills));
+        format!(
+            "under {} they take {assumed} more with the assumed working set, and no other was replayed.",
             runs[0].strategy,
         )
     };

@@ -19,7 +19,7 @@ use lookaside_terminal::{Refused, counted, plain};
 use lookaside_traces::reconstruct::Script;
 use rayon::prelude::*;
 
-use super::{super::output, Plan, Shown, progress};
+use super::{super::output, Plan, Shown, budget::Budget, progress};
 
 /// The current folder for the parent of a path that has one name alone.
 fn or_here(path: &Path) -> &Path {
@@ -28,9 +28,6 @@ fn or_here(path: &Path) -> &Path {
 
 /// The largest number of CPUs in a curve without `--curve`.
 const USUAL_CPUS: usize = 64;
-/// How many events are simulated in a second of the budget. The work, and so what is left out, is the same on every
-/// machine.
-const EVENTS: u64 = 5_000_000;
 /// How many of the most influential numbers the report keeps.
 const NUMBERS: usize = 10;
 
@@ -48,9 +45,9 @@ pub(super) struct Report {
     /// machine, at most 64.
     #[arg(long, value_name = "N,...", requires = "report", value_parser = counts)]
     curve: Option<Counts>,
-    /// How long the report may take, in seconds of a machine that simulates 5 million events a second: the largest numbers
-    /// of CPUs and the last prices are left out beyond that, and the report says so. A curve that is named is computed
-    /// in full.
+    /// How long all may take, in seconds of a machine that simulates 5 million events a second: the range of refills,
+    /// plausible machines, the largest numbers of CPUs and the last prices are left out beyond that, and the report says
+    /// so. A curve that is named, and plausible machines that are counted, are computed in full.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "report")]
     budget: u64,
     /// Do not compute how the answer depends on the machine's prices.
@@ -90,6 +87,11 @@ impl Report {
         Ok(())
     }
 
+    /// What all replays may take together.
+    pub(super) fn budget(&self) -> Budget {
+        Budget::new(self.report.as_ref().map(|_| self.budget))
+    }
+
     /// Refuses numbers of CPUs that the machine does not have.
     pub(super) fn check_curve(&self, machine: &Machine) -> Result<(), Refused> {
         let (key, limit) = (&machine.key, machine.model.topology.cpus());
@@ -101,7 +103,12 @@ impl Report {
     }
 
     /// Writes the report of what the strategies gave, if one is asked for.
-    pub(super) fn write(&self, plan: &Plan<'_>, shown: &Shown) -> super::super::Result<()> {
+    pub(super) fn write(
+        &self,
+        plan: &Plan<'_>,
+        shown: &Shown,
+        mut budget: Budget,
+    ) -> super::super::Result<()> {
         let Some(folder) = &self.report else { return Ok(()) };
         let results = &shown.runs[..];
         let certainty = |answer| words::certainty(answer, &plan.inputs.strategies);
@@ -109,15 +116,15 @@ impl Report {
         let file = &plan.arguments.file;
         let content = fs::read(file).map_err(|e| Refused(format!("{}: {e}", file.display())))?;
         let basis = plan.basis();
-        let budget = self.budget.saturating_mul(EVENTS);
-        let (scaling, too_large) = self.scaling(plan, results, budget / 2)?;
+        let (scaling, too_large) = self.scaling(plan, results, &mut budget)?;
         let (sensitivity, left) = match self.no_sensitivity {
             true => (None, 0),
-            false => sensitivity(plan, results, budget / 2)?,
+            false => sensitivity(plan, results, budget.rest())?,
         };
+        budget.left_out_of_report(&too_large, left);
         let mut notes = basis.notes();
         notes.extend(certainty.iter().cloned());
-        notes.extend(left_out(&too_large, left, self.budget));
+        notes.extend(budget.left_out);
         let document = Document {
             version: Document::VERSION,
             question: Question {
@@ -151,12 +158,12 @@ impl Report {
     }
 
     /// Replays every strategy with the other numbers of CPUs of the curve, and adds the results at hand. Also returns
-    /// the numbers of CPUs that `budget` events do not suffice for.
+    /// the numbers of CPUs that a half of the budget does not suffice for.
     fn scaling(
         &self,
         plan: &Plan<'_>,
         results: &[Replayed],
-        budget: u64,
+        budget: &mut Budget,
     ) -> Result<(Vec<Curve>, Vec<usize>), Refused> {
         let mut counts = match &self.curve {
             Some(Counts(given)) if given.is_empty() => return Ok((Vec::new(), Vec::new())),
@@ -174,7 +181,7 @@ impl Report {
         // Each CPU does what one did that was recorded: as many events, and more for what they ask of each other.
         let events: u64 = results.iter().map(|result| result.events).sum();
         let events_of = |cpus: usize| events.saturating_mul(cpus as u64) / plan.inputs.cpus as u64;
-        let mut left = budget;
+        let mut left = budget.half();
         let fits = |cpus: usize, left: &mut u64| {
             let enough =
                 self.curve.is_some() || cpus == plan.inputs.cpus || events_of(cpus) <= *left;
@@ -195,6 +202,7 @@ impl Report {
             |run: &Replayed| CurvePoint { cpus: run.cpus, total: run.total, share: run.share() };
         let setups: Vec<Setup<'_>> = tries.iter().map(setup).collect();
         let runs = all(&plan.inputs.script, &setups)?;
+        budget.spend(runs.iter().map(|run| run.events).sum());
         let curve = |(i, result): (usize, &Replayed)| {
             let own = tries.iter().zip(&runs).filter(|((of, _), _)| *of == i);
             let mut points: Vec<CurvePoint> = own.map(|(_, run)| point(run)).collect();
@@ -264,8 +272,8 @@ fn tries(machine: &Machine, set: WorkingSet) -> Result<Vec<Try>, Refused> {
     Ok(all)
 }
 
-/// The numbers on which the ratio of the first two strategies depends most. `None` unless there are two
-/// and both cost time.
+/// The numbers on which the ratio of the first two strategies depends most, and how many were not varied, as `budget` events
+/// do not suffice. `None` unless there are two strategies, both cost time, and a number was varied.
 fn sensitivity(
     plan: &Plan<'_>,
     results: &[Replayed],
@@ -281,8 +289,11 @@ fn sensitivity(
     // Each is tried at two ends, under both strategies.
     let events = 2 * (baseline.events + other.events);
     let all_tries = tries.len();
-    tries.truncate((budget / events.max(1)).max(1) as usize);
+    tries.truncate((budget / events.max(1)) as usize);
     let left = all_tries - tries.len();
+    if tries.is_empty() {
+        return Ok((None, left));
+    }
     let pair = [other, baseline].map(|result| result.strategy.as_str());
     let setups: Vec<Setup<'_>> = tries
         .iter()
@@ -317,26 +328,6 @@ fn sensitivity(
     sensitivity.sort();
     sensitivity.swings.truncate(NUMBERS);
     Ok((Some(sensitivity), left))
-}
-
-/// What the budget did not suffice for.
-fn left_out(too_large: &[usize], numbers: usize, budget: u64) -> Vec<String> {
-    let mut notes = Vec::new();
-    if !too_large.is_empty() {
-        let counts: Vec<String> = too_large.iter().map(usize::to_string).collect();
-        notes.push(format!(
-            "The curve leaves out {} CPUs, for which a budget of {budget} s does not suffice: `--budget` or `--curve` has \
-             them.",
-            counts.join(", ")
-        ));
-    }
-    if numbers > 0 {
-        let numbers = counted(numbers, "number of the machine was", "numbers of the machine were");
-        notes.push(format!(
-            "{numbers} not varied, for which a budget of {budget} s does not suffice."
-        ));
-    }
-    notes
 }
 
 /// The recorded program, or else the name of the file.
@@ -379,13 +370,6 @@ mod tests {
         assert_eq!(typed, "lookaside replay 'a b.trace' --report=out --cpus 4");
         let hostile = command(["lookaside", "it's", ".."].into_iter().map(Into::into));
         assert_eq!(hostile, r"lookaside 'it'\''s' ..");
-    }
-
-    #[test]
-    fn what_is_left_out_is_said() {
-        assert!(left_out(&[], 0, 60).is_empty());
-        let notes = left_out(&[32, 64], 7, 60);
-        assert!(notes[0].contains("32, 64 CPUs") && notes[1].starts_with("7 numbers"), "{notes:?}");
     }
 
     #[test]

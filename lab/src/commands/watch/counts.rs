@@ -43,6 +43,14 @@ struct Thread {
     /// The call that it is in: since when, and for how long it has not run since; since when it does not run.
     call: Option<(u64, u64)>,
     off: Option<u64>,
+    /// It ends: it still gives back its memory, and then leaves its CPU for good.
+    ends: bool,
+}
+
+impl Thread {
+    const fn new(process: u32, name: String) -> Self {
+        Self { process, name, call: None, off: None, ends: false }
+    }
 }
 
 impl Counts {
@@ -54,13 +62,7 @@ impl Counts {
             Seen::Lost(events) => self.lost += events,
             Seen::Tasks(tasks) => {
                 for task in *tasks {
-                    let thread = Thread {
-                        process: task.process,
-                        name: name(task.name),
-                        call: None,
-                        off: None,
-                    };
-                    self.threads.insert(task.id, thread);
+                    self.threads.insert(task.id, Thread::new(task.process, name(task.name)));
                 }
             }
             Seen::Event(event) => self.event(event, &name),
@@ -104,7 +106,11 @@ impl Counts {
                     process.time += time.saturating_sub(since).saturating_sub(off);
                 }
             }
-            Kind::Switch { next, .. } => {
+            Kind::Switch { next, runnable, .. } => {
+                // Pre-empted, it goes on to end.
+                if !runnable && self.threads.get(&task).is_some_and(|thread| thread.ends) {
+                    self.threads.remove(&task);
+                }
                 if let Some(thread) =
                     self.threads.get_mut(&task).filter(|thread| thread.call.is_some())
                 {
@@ -122,15 +128,18 @@ impl Counts {
             Kind::Create { task: child, name: of, flags } => {
                 let parent = self.threads.get(&task).map(|thread| thread.process);
                 let process = parent.filter(|_| flags & CLONE_THREAD != 0).unwrap_or(child);
-                self.threads
-                    .insert(child, Thread { process, name: name(of), call: None, off: None });
+                self.threads.insert(child, Thread::new(process, name(of)));
             }
             Kind::Rename { task, name: of } => {
                 if let Some(thread) = self.threads.get_mut(&task) {
                     thread.name = name(of);
                 }
             }
-            Kind::Exit => drop(self.threads.remove(&task)),
+            Kind::Exit => {
+                if let Some(thread) = self.threads.get_mut(&task) {
+                    thread.ends = true;
+                }
+            }
             _ => {}
         }
     }
@@ -299,6 +308,24 @@ mod tests {
         }
         assert!(seen.contains("lookaside_process_flushes_total{process=\"a\\nb\"}"), "{seen:?}");
         assert!(text.contains("lookaside_process_flushed_pages_total{process=\"c d\"} 2\n"));
+    }
+
+    /// Linux 6.18 says that a thread ends before its memory is given back.
+    #[test]
+    fn what_a_process_flushes_as_it_ends_is_its_own() {
+        let names = ["server".to_owned()];
+        let mut counts = Counts::default();
+        let task = Task { id: 7, process: 7, name: NameId(0), kernel: false };
+        counts.note(&Seen::Tasks(&[task]), &names);
+        let flush = Kind::Flush { reason: Reason::LocalSpace, pages: Pages::Everything };
+        let switch = |runnable| Kind::Switch { next: 0, name: NameId(0), runnable };
+        let kinds = [Kind::Exit, flush, switch(true), flush, switch(false)];
+        for kind in kinds {
+            counts.note(&Seen::Event(&event(1, 7, kind)), &names);
+        }
+        let flushes = |name: &str| counts.processes.get(name).map(|process| process.flushes);
+        assert_eq!((flushes("server"), flushes(UNKNOWN)), (Some(2), None));
+        assert!(counts.threads.is_empty());
     }
 
     #[test]
