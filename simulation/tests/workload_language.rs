@@ -158,3 +158,76 @@ fn what_there_is_is_listed_where_a_name_is_far_from_all() {
     assert!(why("path munmap").contains("there are ") && why("path munmap").contains("`fault`"));
     assert!(why("lock zzzzzz").contains("declares none (`locks`)"));
 }
+
+/// What everyone hands on to the next comes round; to one's own number it goes nowhere.
+#[test]
+fn a_semaphore_of_each_may_be_that_of_another_number() {
+    let ring = |to: &str, count: &str| {
+        let program = format!(
+            "repeat 1 / (me + 1)\nsend byte{count} of 0\ndone\nrepeat 3\nreceive byte\nsend byte{to}\ndone"
+        );
+        each("[semaphores]\nbyte = { each = 0 }", PAGES, &program)
+    };
+    let next = ring(" of (me + 1) % threads", "");
+    assert!(run(4, &next).unwrap().metric("elapsed").unwrap() > 0.0);
+    assert!(refused(&ring("", "")).contains("a deadlock"));
+    // The count stands before it.
+    assert!(run(4, &ring(" of (me + 1) % threads", " 2")).is_ok());
+    assert!(
+        refused(&ring(" of me + 1", "")).contains("there is no `byte` 4: there are 4, from 0 on")
+    );
+    // Whoever waits says it alike.
+    let crossed = "send byte of (me + 1) % threads\nreceive byte of me";
+    assert!(run(4, &each("[semaphores]\nbyte = { each = 0 }", PAGES, crossed)).is_ok());
+    let why = refused(&each("[semaphores]\nbyte = 0", PAGES, "send byte of 1"));
+    assert!(why.contains("`byte` is one for all; write `byte = { each = 0 }`"), "{why}");
+}
+
+/// A kernel flushes what was there, and no more.
+#[test]
+fn pages_that_were_never_there_are_neither_flushed_nor_worked_on() {
+    let of = |space: &str, program: &str| run(1, &each("", space, program)).unwrap();
+    let time = |program: &str| {
+        let program = format!("{program}\nbegin t\nunmap 0 32\nend t");
+        of("pages = 32", &program).metric("t").unwrap()
+    };
+    let (none, one, all) = (time("work 1 us"), time("touch 7 1"), time("touch 0 32"));
+    assert!(none < one && one < all, "{none} {one} {all}");
+    let flushed = |program: &str| {
+        let counters = of("pages = 32", program).report.counters();
+        counters.page_flushes
+    };
+    assert_eq!(flushed("touch 7 1\nunmap 0 32"), 1);
+    assert_eq!(flushed("touch 7 1\ntouch 9 1\nunmap 0 32"), 3, "from the first to the last");
+    assert_eq!(flushed("unmap 0 32"), 0);
+    assert_eq!(flushed("touch 7 1\nprotect 0 32"), 1);
+}
+
+/// A CPU that sleeps is woken by an interrupt, which is one.
+#[test]
+fn interrupts_that_wake_a_cpu_are_counted() {
+    let text = |sleeps: &str| {
+        let head = format!("sleeps = {sleeps}\n[semaphores]\nbyte = {{ each = 0 }}");
+        let program = "repeat 1 / (me + 1)\nsend byte of 0\ndone\n\
+            repeat 50\nreceive byte\nwork 5 us\nsend byte of (me + 1) % threads\ndone";
+        each(&head, PAGES, program)
+    };
+    let per_second = |sleeps: &str| {
+        let outcome = run(2, &text(sleeps)).unwrap();
+        (outcome.metric("interrupts").unwrap(), outcome.metric("elapsed").unwrap())
+    };
+    assert_eq!(per_second("false").0, 0.0);
+    let (rate, elapsed) = per_second("true");
+    let all = rate * elapsed / 1e9;
+    // The byte is handed on 100 times.
+    assert!((80.0..=101.0).contains(&all), "{all}");
+}
+
+#[test]
+fn what_is_called_otherwise_elsewhere_is_told_how_it_is_written() {
+    let why = |statement: &str| refused(&each("", PAGES, statement));
+    assert!(why("read 0 1").contains("write `touch FIRST PAGES`"), "{}", why("read 0 1"));
+    assert!(why("madvise 0 1").contains("write `discard FIRST PAGES`"));
+    assert!(why("if me").contains("there is no `if`"));
+    assert!(why("membarrier").contains("cannot be said"));
+}

@@ -99,6 +99,15 @@ impl Tables {
         }
     }
 
+    /// The first page that is mapped, up to the last one, and how many of these are.
+    fn mapped(&mut self, root: u64, first: u64, pages: u64) -> Option<[u64; 3]> {
+        let all = self.range(root, first, pages);
+        let begin = all.iter().position(|page| page.mapped)?;
+        let end = all.iter().rposition(|page| page.mapped)?;
+        let count = all.iter().filter(|page| page.mapped).count();
+        Some([first + begin as u64, (end - begin + 1) as u64, count as u64])
+    }
+
     /// The pages of a table; none if there is no such table.
     #[inline]
     pub(crate) fn table(&self, root: u64) -> &[Page] {
@@ -141,6 +150,13 @@ pub fn map(root: u64, first: u64, pages: u64, order: u8) {
 /// after a fork.
 pub fn map_alike(root: u64, other: u64) {
     step(|machine| machine.tables.map_alike(root, other));
+}
+
+/// Of these pages the first that is mapped, how many there are from it to the last that is, and how many of those are
+/// mapped; nothing if none is.
+#[must_use]
+pub fn mapped(root: u64, first: u64, pages: u64) -> Option<[u64; 3]> {
+    step(|machine| machine.tables.mapped(root, first, pages))
 }
 
 /// Changes pages, so that what was held of them must not be used any more after the flush:

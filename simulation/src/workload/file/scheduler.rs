@@ -87,6 +87,8 @@ pub(super) struct State<'a> {
     asleep: Vec<Cell<bool>>,
     /// What an interrupt takes that is under way to a CPU that slept.
     called: Vec<Cell<Ps>>,
+    /// How many CPUs that slept were interrupted.
+    pub(super) woken: Count,
     /// One gate, or one for each number that a thread of a group can have.
     pub(super) semaphores: Vec<Vec<Gate<'a>>>,
     pub(super) locks: Vec<Gate<'a>>,
@@ -200,6 +202,7 @@ impl<'a> State<'a> {
             wake,
             asleep: (0..cpus).map(|_| Cell::new(false)).collect(),
             called: (0..cpus).map(|_| Cell::new(0)).collect(),
+            woken: Cell::new(0),
             semaphores,
             locks,
             barrier: gate("barrier", 0),
@@ -298,6 +301,7 @@ impl<'a> State<'a> {
                 let topology = &kernel.machine().model.topology;
                 let is_far = topology.distance(timed::cpu().0, cpu as u32) == Distance::Remote;
                 self.called[cpu].set(if is_far { wake.far } else { wake.near });
+                self.woken.set(self.woken.get() + 1);
             }
             self.bells[cpu].0.fetch_add(1, Ordering::Release);
         }

@@ -53,8 +53,9 @@ pub(super) enum Act {
     Unlock(usize),
     Spin(usize),
     Leave(usize),
-    Wait(usize),
-    Post(usize, Expression),
+    /// At a semaphore; of one that every number has, that of the thread's or of the number that is said.
+    Wait(usize, Option<Expression>),
+    Post(usize, Expression, Option<Expression>),
     Barrier,
     Yield,
     Migrate(Expression),
@@ -73,6 +74,21 @@ const ACTS: [&str; 35] = [
     "protect", "allow", "discard", "unmap", "free", "reclaim", "fork", "exec", "lock", "unlock",
     "spin", "leave", "wait", "post", "send", "receive", "barrier", "yield", "migrate", "count",
     "begin", "end", "repeat", "forever", "done",
+];
+
+/// What is called otherwise elsewhere, and how it is written here.
+const OTHERS: [(&str, &str); 8] = [
+    ("if", "`repeat N` with what is 0 or 1: there is no `if`"),
+    ("read", "`touch FIRST PAGES`"),
+    ("mmap", "`map FIRST PAGES`"),
+    ("munmap", "`unmap FIRST PAGES`"),
+    ("mprotect", "`protect` or `allow FIRST PAGES`"),
+    ("madvise", "`discard FIRST PAGES`, or what else it does to them"),
+    (
+        "membarrier",
+        "`call`, where no other CPU runs the process; an interrupt that flushes nothing cannot be said",
+    ),
+    ("compute", "`work TIME`"),
 ];
 
 /// What is declared while statements are read.
@@ -240,10 +256,14 @@ fn act(
         "unlock" => Act::Unlock(listed(reader, "lock", &program.locks)?),
         "spin" => Act::Spin(listed(reader, "lock", &program.locks)?),
         "leave" => Act::Leave(listed(reader, "lock", &program.locks)?),
-        "wait" | "receive" => Act::Wait(semaphore(reader, program)?),
+        "wait" | "receive" => {
+            let which = semaphore(reader, program)?;
+            Act::Wait(which, number_of(which, reader, program)?)
+        }
         "post" | "send" => {
             let which = semaphore(reader, program)?;
-            Act::Post(which, count(reader)?)
+            let count = count(reader)?;
+            Act::Post(which, count, number_of(which, reader, program)?)
         }
         "barrier" => {
             declared.has_barrier = true;
@@ -260,9 +280,11 @@ fn act(
         }
         "forever" => Act::Repeat(None, 0),
         _ => {
-            let help = match names::nearest(word, ACTS.into_iter()) {
-                Some(nearest) => format!("did you mean `{nearest}`?"),
-                None => format!("there are {}", ACTS.join(", ")),
+            let other = OTHERS.iter().find(|(name, _)| *name == word);
+            let help = match (other, names::nearest(word, ACTS.into_iter())) {
+                (Some((_, here)), _) => format!("write {here}"),
+                (None, Some(nearest)) => format!("did you mean `{nearest}`?"),
+                (None, None) => format!("there are {}", ACTS.join(", ")),
             };
             return Err(format!("begins with `{word}`, which is no statement; {help}"));
         }
@@ -274,9 +296,33 @@ fn semaphore(reader: &mut Reader<'_>, program: &Program) -> Result<usize, String
     listed(reader, "semaphore", &known)
 }
 
+/// Of which number a semaphore is that every number has, if that is said: `of N`.
+fn number_of(
+    which: usize,
+    reader: &mut Reader<'_>,
+    program: &Program,
+) -> Result<Option<Expression>, String> {
+    if reader.peek() != Some("of") {
+        return Ok(None);
+    }
+    let _ = reader.word();
+    let semaphore = &program.semaphores[which];
+    match semaphore.each {
+        true => reader.number().map(Some),
+        false => Err(format!(
+            "is of one number, and `{}` is one for all; write `{} = {{ each = {} }}` for one for each",
+            semaphore.name, semaphore.name, semaphore.first
+        )),
+    }
+}
+
 /// How often, which is once if nothing is said.
 fn count(reader: &mut Reader<'_>) -> Result<Expression, String> {
-    if reader.peek().is_some() { reader.number() } else { Ok(Expression::Number(1.0)) }
+    if reader.peek().is_some_and(|next| next != "of") {
+        reader.number()
+    } else {
+        Ok(Expression::Number(1.0))
+    }
 }
 
 /// A name that the head of the file declares.

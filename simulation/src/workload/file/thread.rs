@@ -176,8 +176,15 @@ impl Thread {
         change: Change,
     ) -> Result<Next, String> {
         let [first, pages] = self.pages(state, pages)?;
-        Self::call(state, kernel, pages);
-        if pages > 0 {
+        Self::call(state, kernel, 0);
+        // A kernel flushes from the first page that was there to the last, and has no work with those that were not. Whoever
+        // frees tables flushes what they were for.
+        let there = match change {
+            Change::Free => Some([first, pages, pages]),
+            _ => tables::mapped(self.process.root, first, pages),
+        };
+        if let Some([first, pages, count]) = there.filter(|_| pages > 0) {
+            kernel.path("page", count * kernel.machine().path_or_none("page"));
             kernel.change(&self.process, first, pages, change);
         }
         if matches!(change, Change::Unmap | Change::Free) {
@@ -292,11 +299,15 @@ impl Thread {
                 self.spins -= 1;
                 state.locks[*which].spin.leave();
             }
-            Act::Wait(which) => return self.wait(state, kernel, self.semaphore(state, *which)),
-            Act::Post(which, count) => {
+            Act::Wait(which, whose) => {
+                let semaphore = self.semaphore(state, *which, whose.as_ref())?;
+                return self.wait(state, kernel, semaphore);
+            }
+            Act::Post(which, count, whose) => {
                 let count = self.number(state, count)?;
+                let semaphore = self.semaphore(state, *which, whose.as_ref())?;
                 Self::call(state, kernel, 0);
-                Self::post(state, kernel, self.semaphore(state, *which), count, None)?;
+                Self::post(state, kernel, semaphore, count, None)?;
             }
             Act::Barrier => return self.meet(state, kernel),
             Act::Yield => {
@@ -386,10 +397,22 @@ impl Thread {
         })
     }
 
-    /// A semaphore, or of one that every number has, that of this thread's.
-    fn semaphore<'s, 'a>(&self, state: &'s State<'a>, which: usize) -> &'s Gate<'a> {
+    /// A semaphore, or of one that every number has, that of this thread's or of the number that is said.
+    fn semaphore<'s, 'a>(
+        &self,
+        state: &'s State<'a>,
+        which: usize,
+        whose: Option<&Expression>,
+    ) -> Result<&'s Gate<'a>, String> {
         let gates = &state.semaphores[which];
-        gates.get(self.place[0]).unwrap_or(&gates[0])
+        let Some(whose) = whose else {
+            return Ok(gates.get(self.place[0]).unwrap_or(&gates[0]));
+        };
+        let number = self.number(state, whose)?;
+        gates.get(number as usize).ok_or_else(|| {
+            let name = &state.workload.program.semaphores[which].name;
+            format!("there is no `{name}` {number}: there are {}, from 0 on", gates.len())
+        })
     }
 
     fn must_not_spin(&self) -> Result<(), String> {
