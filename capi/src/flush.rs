@@ -198,8 +198,8 @@ impl<I: Instance> Machine<I> {
     ) -> c_int {
         // SAFETY: the caller promises it, and to release the space after the wait.
         match unsafe { Space::at(space) } {
-            // SAFETY: the caller promises it.
             Ok(space) => {
+                // SAFETY: the caller promises it.
                 number(unsafe { self.flush_ranges(space, start, bytes, shift, kind, wait) })
             }
             Err(_) => self.refuse_space(),

@@ -140,11 +140,11 @@ fn what_is_mapped_in_parts_of_two_mebibytes_stays_small_pages() {
     steps.push(Step { time: 600_000, task: 1, initiator: 2, counted: true, act });
     steps.extend((512..1024).map(|page| map(650_000 + u64::from(page), page)));
     let on = parts.clone().with(&knobs("thp=on")).unwrap();
-    let changed = on.script.cpus[0].iter().filter_map(|step| match step.act {
+    let mut changed = on.script.cpus[0].iter().filter_map(|step| match step.act {
         Act::Unmap { first, pages, .. } => Some((first, pages)),
         _ => None,
     });
-    let last = changed.last().expect("an unmap");
+    let last = changed.next_back().expect("an unmap");
     assert_eq!(last, (0, 64), "a flush of 64 small pages is one of 64 small pages");
     let maps: Vec<u32> = (on.script.cpus[0].iter())
         .filter_map(|step| match step.act {
