@@ -149,6 +149,10 @@ fn words(options: &Options, kind: Kind, only: Option<&str>) -> String {
     };
     // Early: a refusal at boot is a panic before the console is there.
     let mut words = format!("console={console} {early} panic=-1 loglevel=5");
+    if options.runs_others() && options.architecture == Architecture::X86_64 {
+        // On a busy host Linux may measure a rate of the TSC that is far too low, and the limits of time are over at once.
+        words += " clocksource=hpet";
+    }
     if kind == Kind::Library {
         if let Some(tags) = options.tags {
             words += &format!(" lookaside_tags={tags}");
