@@ -35,7 +35,7 @@ pub struct Comparison<'c> {
     pub sides: usize,
     /// How many plausible machines; none for as many as do not take long.
     pub machines: Option<usize>,
-    /// How many events they may take at most, unless their number is given: if that does not suffice for the least number of
+    /// About how many events they may take, by what the machine file takes, unless their number is given: if that does not suffice for the least number of
     /// them, none is asked. None for no such limit.
     pub most: Option<u64>,
     /// What pseudo-random numbers begin with.

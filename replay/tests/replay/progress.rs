@@ -53,7 +53,9 @@ fn the_number_of_replays_is_right() {
             let of = Asked { machines: None, most: Some(most), seed: 1, spent: &spent };
             let answer = inputs.on_plausible_machines(machine, ranges, of, &|_| ()).unwrap();
             assert_eq!(answer.is_some(), is_asked, "{most} events");
-            assert!(spent.into_inner() <= most.max(all / 4), "{most} events");
+            // What one takes is known of the machine file alone; others may take a few more.
+            let spent = spent.into_inner();
+            assert!(spent <= most.max(all / 5) * 5 / 4, "{spent} events, and not {most}");
         }
         refills.check("refills");
         replays.check("advice");
