@@ -117,14 +117,18 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
         Ok(())
     }
 
-    /// Whether no other CPU must act, and each that may hold entries was told by an earlier flush to flush on switch-in, so that
-    /// there is nothing to tell it either. It only reads: most often the others are idle, and lazy in the space. Where broadcasts
-    /// are possible, no CPU is told.
+    /// Whether no other CPU must act, and each that may hold entries was told by an earlier flush to flush on switch-in. Then what
+    /// they miss is recorded, and nothing else is to be done for them: most often they are idle, and lazy in the space. Where
+    /// broadcasts are possible, no CPU is told.
     #[inline]
     pub(super) fn others_know(&self, runs_here: bool) -> bool {
-        !self.mmu().properties().broadcasts
+        let know = !self.mmu().properties().broadcasts
             && self.space.residents().none_present_but(self.me(runs_here))
-            && self.others_rest(runs_here)
+            && self.others_rest(runs_here);
+        if know {
+            self.record_missed();
+        }
+        know
     }
 
     /// Whether no other CPU must act, or could be made absent.
@@ -152,13 +156,9 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
         }
         let running = self.running(others);
         let resting = Targets { mask: others.mask & !running.mask, ..others };
-        if let (FlushScope::AddressSpace { last, .. }, true) =
-            (self.request.scope, T::tracks_generations(self.this_cpu.tlb))
-        {
-            // Absent CPUs have missed other flushes already, and do not need the record.
-            if resting.mask != 0 {
-                self.space.record(last, self.missed());
-            }
+        // Absent CPUs have missed other flushes already, and do not need the record.
+        if resting.mask != 0 {
+            self.record_missed();
         }
         // A CPU that is stale already is marked again only if it can be made absent now.
         let gone = self.may_trim()
@@ -167,6 +167,15 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
             return running;
         }
         Targets { mask: running.mask | self.trim(resting).mask, ..running }
+    }
+
+    /// Records what CPUs have missed that do not act now, where they go by generations.
+    fn record_missed(&self) {
+        if let (FlushScope::AddressSpace { last, .. }, true) =
+            (self.request.scope, T::tracks_generations(self.this_cpu.tlb))
+        {
+            self.space.record(last, self.missed());
+        }
     }
 
     /// What a CPU must flush that catches up later: the addresses, or everything under the tag if that is
