@@ -143,21 +143,21 @@ fn sensitivity_is_by_the_numbers_of_the_machine() {
 #[test]
 fn a_budget_is_of_all_replays() {
     let folder = tempfile::tempdir().expect("a directory");
-    let run = |name: &str, budget: &str| {
+    let run = |name: &str, budget: &str, more: &[&str]| {
         let to = folder.path().join(name);
-        let machine = ["--machine", "zen5", "--cpus", "16", "--budget", budget];
-        let output = lab(Path::new(TRACE), &to, &machine);
+        let machine = ["--machine", "zen5", "--cpus", "2", "--budget", budget];
+        let output = lab(Path::new(TRACE), &to, &[&machine, more].concat());
         assert!(output.status.success(), "{output:?}");
         let said = String::from_utf8(output.stderr).expect("messages are text");
         (json(&files(&to)), String::from_utf8(output.stdout).expect("text"), said)
     };
     let notes = |document: &Value| document["assumptions"]["notes"].to_string();
-    let (all, text, said) = run("all", "1000");
+    let (all, text, said) = run("all", "200", &["--curve", "1", "--plausible", "4"]);
     assert!(all["results"][0]["refills_band"].is_array() && all["sensitivity"].is_object());
     assert!(text.contains("refills, from") && text.contains("how sure this is"), "{text}");
     assert!(!notes(&all).contains("budget") && !said.contains("budget"), "{said}");
 
-    let (none, text, said) = run("none", "0");
+    let (none, text, said) = run("none", "0", &[]);
     assert_eq!(none["results"][0]["events"], all["results"][0]["events"]);
     assert!(none["results"][0]["refills_band"].is_null() && none["sensitivity"].is_null());
     assert_eq!(none["certainty"].as_array().unwrap().len(), 0);
@@ -169,7 +169,7 @@ fn a_budget_is_of_all_replays() {
     ] {
         assert!(notes(&none).contains(left_out) && said.contains(left_out), "{left_out}: {said}");
     }
-    assert!(notes(&none).contains("The curve leaves out 1, 2, 4, 8, 32"), "{}", notes(&none));
+    assert!(notes(&none).contains("The curve leaves out 1, "), "{}", notes(&none));
     assert!(notes(&none).contains("of the machine were not varied"));
     assert!(
         !text.contains("refills, from") && text.contains("and no other was replayed"),
