@@ -50,9 +50,9 @@ pub type Run<'r> = dyn Fn(&Machine, usize, u64) -> Result<Vec<Replayed>, Refused
 /// Is called after each replay of a side with how many there are, or 0 before that is known.
 pub type Done<'d> = dyn Fn(u64) + Sync + 'd;
 
-/// How many plausible machines are asked, and what they take.
+/// How many plausible machines are replayed, and what that may take and took.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct Sampling<'a> {
     /// As [`Comparison::machines`].
     pub machines: Option<usize>,
     /// As [`Comparison::most`].
@@ -150,7 +150,7 @@ impl Inputs {
         &self,
         machine: &Machine,
         ranges: &Ranges,
-        Asked { machines, most, seed, spent }: Asked<'_>,
+        Sampling { machines, most, seed, spent }: Sampling<'_>,
         done: &Done<'_>,
     ) -> Result<Option<Answer>, Refused> {
         let sides = self.strategies.len();

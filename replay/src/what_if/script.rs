@@ -28,17 +28,19 @@ pub(super) struct Huge {
 /// Where the pages of a family of spaces are, that is of spaces that were forked from each other, in their new numbers.
 #[derive(Default)]
 struct Places {
-    /// Pieces that stay small pages.
-    small: BTreeSet<u32>,
+    /// Pieces that stay small pages, in order.
+    small: Vec<u32>,
 }
 
 impl Places {
     /// The new number of a page: a huge piece is one page, a small one has as many as before.
     fn of(&self, page: u32) -> u32 {
         let piece = page / PIECE;
-        let before = self.small.range(..piece).count() as u32;
-        let within = if self.small.contains(&piece) { page % PIECE } else { 0 };
-        piece + before * (PIECE - 1) + within
+        let (before, within) = match self.small.binary_search(&piece) {
+            Ok(before) => (before, page % PIECE),
+            Err(before) => (before, 0),
+        };
+        piece + before as u32 * (PIECE - 1) + within
     }
 
     /// The new first page and number of pages of a range.
@@ -54,7 +56,7 @@ impl Places {
 fn places(script: &mut Script) -> (HashMap<u32, u32>, HashMap<u32, Places>) {
     let munmap = |of: &Initiator| matches!(of.operation, Operation::Call(Call::Munmap));
     let is_munmap: Vec<bool> = script.initiators.iter().map(munmap).collect();
-    let (mut families, mut all) = (HashMap::new(), HashMap::<u32, Places>::new());
+    let (mut families, mut all) = (HashMap::new(), HashMap::<u32, BTreeSet<u32>>::new());
     let mut partly: HashSet<(u32, u32)> = HashSet::new();
     each(script, |step| {
         match step.act {
@@ -80,7 +82,7 @@ fn places(script: &mut Script) -> (HashMap<u32, u32>, HashMap<u32, Places>) {
                 let family = families.get(&space.0).copied().unwrap_or(space.0);
                 for piece in first / PIECE..=(first.saturating_add(pages.max(1) - 1)) / PIECE {
                     if partly.contains(&(space.0, piece)) {
-                        all.entry(family).or_default().small.insert(piece);
+                        all.entry(family).or_default().insert(piece);
                     }
                 }
             }
@@ -89,7 +91,8 @@ fn places(script: &mut Script) -> (HashMap<u32, u32>, HashMap<u32, Places>) {
         }
         true
     });
-    (families, all)
+    let places = |small: BTreeSet<u32>| Places { small: small.into_iter().collect() };
+    (families, all.into_iter().map(|(family, small)| (family, places(small))).collect())
 }
 
 /// Maps every aligned piece of 512 pages as one page, from its first fault on, but for those that cannot be huge. Pages of a
@@ -115,7 +118,7 @@ pub(super) fn huge(script: &mut Script) -> Huge {
             Act::Map { space, first, pages } => {
                 let places = &all[&family(*space)];
                 counts.faults += 1;
-                let is_small = places.small.contains(&(*first / PIECE));
+                let is_small = places.small.binary_search(&(*first / PIECE)).is_ok();
                 counts.small[1] += u64::from(is_small);
                 (*first, *pages) = places.range(*first, *pages);
                 let new = (*first..*first + *pages).filter(|&page| mapped.insert((space.0, page)));

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 use std::{path::Path, sync::Mutex};
 
-use lookaside_replay::{advice::Advising, inputs::Choice, plausible::Asked};
+use lookaside_replay::{advice::Advising, inputs::Choice, plausible::Sampling};
 use lookaside_simulation::reproduce::Book;
 use lookaside_traces::import;
 
@@ -44,13 +44,13 @@ fn the_number_of_replays_is_right() {
         asked.advise(of, &|all| replays.note(all)).unwrap();
         let done = |all| plausible.note(all);
         let spent = AtomicU64::new(0);
-        let of = Asked { machines: count, most: None, seed: 1, spent: &spent };
+        let of = Sampling { machines: count, most: None, seed: 1, spent: &spent };
         inputs.on_plausible_machines(machine, ranges, of, &done).unwrap().unwrap();
         let all = spent.into_inner();
         // Where their number is not given they are asked only if the least number of them fits.
         for (most, is_asked) in [(all, true), (all / 20, false), (0, false)] {
             let spent = AtomicU64::new(0);
-            let of = Asked { machines: None, most: Some(most), seed: 1, spent: &spent };
+            let of = Sampling { machines: None, most: Some(most), seed: 1, spent: &spent };
             let answer = inputs.on_plausible_machines(machine, ranges, of, &|_| ()).unwrap();
             assert_eq!(answer.is_some(), is_asked, "{most} events");
             // What one takes is known of the machine file alone; others may take a few more.

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use lookaside_replay::{BAND, Replayed, plausible::Asked, with_band};
+use lookaside_replay::{BAND, Replayed, plausible::Sampling, with_band};
 use lookaside_simulation::sensitivity::Answer;
 use lookaside_terminal::{Refused, counted};
 use rayon::prelude::*;
@@ -92,15 +92,15 @@ impl Budget {
     ) -> Result<Option<Answer>, Refused> {
         let arguments = plan.arguments;
         let (spent, half) = (AtomicU64::new(0), self.half());
-        let mut asked = false;
+        let mut wanted = false;
         let answer = arguments.plausible.ask(|machines, done| {
-            asked = true;
+            wanted = true;
             let most = self.left.map(|_| half);
-            let of = Asked { machines, most, seed: arguments.seed, spent: &spent };
+            let of = Sampling { machines, most, seed: arguments.seed, spent: &spent };
             plan.inputs.on_plausible_machines(plan.machine, plan.ranges, of, done)
         })?;
         self.spend(spent.load(Ordering::Relaxed));
-        if asked && answer.is_none() && !runs.iter().any(Replayed::is_idle) {
+        if wanted && answer.is_none() && !runs.iter().any(Replayed::is_idle) {
             self.lacks("Plausible machines were not asked how sure the answer is");
         }
         Ok(answer)
