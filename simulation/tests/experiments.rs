@@ -60,6 +60,8 @@ fn predictions_are_as_written() {
         );
     }
     assert_eq!(written.lines().count(), report.lines().count());
+    let record = experiment::RECORD.to_string();
+    assert!(report.contains(&record), "`experiment::RECORD` is not what the page says: {record}");
 }
 
 /// A workload with one parameter, and what follows of it.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use lookaside_machine::timed::Counters;
 use lookaside_simulation::{
     data::Machine,
+    experiment::RECORD,
     reproduce::{Book, Run},
     seeds,
     sensitivity::{self, Answer, Gaps, Question, words},
@@ -538,5 +539,17 @@ pub(super) fn certainty(answer: &Answer, strategies: &[String]) -> serde_json::V
         "metrics": metrics.into_iter().flatten().map(name).collect::<Vec<_>>(),
         "unpriced": answer.gaps.unpriced,
         "assumed_prices": answer.gaps.assumed,
+        "record": record(),
+    })
+}
+
+/// How far the model has been off, for programs.
+pub(super) fn record() -> serde_json::Value {
+    json!({
+        "comparisons": RECORD.directed,
+        "right": RECORD.right,
+        "values": RECORD.all,
+        "half_within": RECORD.half_within,
+        "most_within": RECORD.most_within,
     })
 }

@@ -6,7 +6,10 @@ use super::{
     answer::{Answer, Influence, Interval},
     sample::Gaps,
 };
-use crate::data::Quality;
+use crate::{
+    data::Quality,
+    experiment::{RECORD, Score},
+};
 
 /// So many machines show a price that decides half of an answer.
 const ENOUGH: usize = 24;
@@ -50,7 +53,18 @@ pub fn certainty(answer: &Answer, strategies: &[String]) -> Vec<String> {
             strategies[*second]
         )
     };
-    [first].into_iter().chain(reasons(answer)).collect()
+    [first].into_iter().chain(reasons(answer)).chain([record()]).collect()
+}
+
+/// How far the model has been off where others measured, which no range of prices has in it.
+#[must_use]
+pub fn record() -> String {
+    let Score { all, directed, right, half_within, most_within, .. } = RECORD;
+    format!(
+        "That is about prices. The model itself: of {directed} published comparisons that it was not fitted to it had {right} the \
+         right way round; of {all} published values half were within a factor of {half_within}, and four fifths within {most_within} \
+         (workloads/predictions.md)."
+    )
 }
 
 /// What an answer turns on and what would settle it, each sentence a line.

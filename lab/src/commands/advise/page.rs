@@ -299,6 +299,7 @@ impl Page<'_> {
             };
             lines.push(format!("What settles it: the program itself on such a machine{how}."));
         }
+        lines.push(words::record());
         lines
     }
 
@@ -415,6 +416,7 @@ impl Page<'_> {
             "unpriced": plausible.gaps.unpriced,
             "flush_tag_as": plausible.gaps.tag_as,
             "assumed_prices": plausible.gaps.assumed,
+            "record": super::super::run::record(),
             "reasons": reasons,
             "assumptions": self.limits(),
         });

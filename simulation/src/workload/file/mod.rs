@@ -7,6 +7,7 @@
 //! `published/ranges.toml`), and lies anywhere in its range on plausible machines.
 
 mod expression;
+mod gate;
 mod scheduler;
 mod statement;
 mod thread;
@@ -187,7 +188,10 @@ impl Workload {
                 program.file
             )));
         }
-        let paths = paths(&groups);
+        let mut paths = paths(&groups);
+        if !matches!(sleeps, Expression::Number(0.0)) {
+            paths.push("halt");
+        }
         Ok(Self {
             program,
             spaces,
@@ -258,7 +262,8 @@ impl Workload {
         let arena = Arena::new((1 << 25) + cpus * (1 << 14) + cpus * cpus * 64);
         let place = &arena;
         let end = self.program.time.map(|time| START + (time * NS as f64) as Ps);
-        let spinning = Spinning::default();
+        let (spinning, failed) = (Spinning::default(), Failed::default());
+        let at = |why: String| Refused(format!("{}:{why}", self.program.file));
         let (state, report) = stage::run(
             setup,
             place,
@@ -267,13 +272,15 @@ impl Workload {
                 let mut state =
                     State::new(self, kernel, place, plan, &numbers, cpus, isolated, wake, end);
                 state.spinning = Rc::clone(&spinning);
+                state.error = Rc::clone(&failed);
                 state
             },
             |kernel, state, cpu| state.run_cpu(kernel, cpu),
         )
-        .map_err(|why| self.spins(&spinning, why))?;
-        if let Some(why) = state.error.take() {
-            return Err(Refused(format!("{}:{why}", self.program.file)));
+        // Others may spin for ever as one has failed.
+        .map_err(|why| failed.take().map_or_else(|| self.spins(&spinning, why), at))?;
+        if let Some(why) = failed.take() {
+            return Err(at(why));
         }
         let last = state.last.get();
         let [from, to] = state.counted();
@@ -483,7 +490,9 @@ fn paths(groups: &[Group]) -> Vec<&'static str> {
             Act::Fork(_) => &["fork", "page", "copy", "exit"],
             Act::Write(_) => &["copy"],
             Act::Exec(_) => &["exec"],
-            Act::Lock(_) | Act::Unlock(_) | Act::Wait(..) | Act::Post(..) => &["call", "wake"],
+            Act::Lock(_) | Act::Share(_) | Act::Unlock(_) | Act::Wait(..) | Act::Post(..) => {
+                &["call", "wake"]
+            }
             Act::Sleep(_) | Act::Barrier | Act::Yield | Act::Migrate(_) => &["call", "wake"],
             _ => &[],
         };
@@ -494,6 +503,8 @@ fn paths(groups: &[Group]) -> Vec<&'static str> {
 
 /// The lines in which CPUs spin at a lock, with the group of the thread. It is left where the run fails.
 type Spinning = Rc<RefCell<BTreeMap<usize, (usize, usize)>>>;
+/// The first mistake that a thread came to, with its line. It is left where the run fails.
+type Failed = Rc<RefCell<Option<String>>>;
 /// A number that several CPUs change, on the host.
 type Count = Cell<u64>;
 /// A list that several CPUs change, on the host.

@@ -1,14 +1,15 @@
 //! The CPUs of a workload file: each has a queue of threads that are ready.
 
 use core::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use lookaside::platform::{Ordering, Word as _};
-use lookaside_machine::timed::{self, Arena, Distance, Lock, Price, Ps, Word};
+use lookaside_machine::timed::{self, Arena, Distance, Price, Ps, Word};
 
 use super::{
-    Count, List, Spinning, Workload,
+    Count, Failed, List, Spinning, Workload,
     expression::Values,
+    gate::{self, Gate},
     price_of,
     thread::{Next, Thread},
 };
@@ -23,23 +24,11 @@ use crate::{
 #[repr(align(64))]
 pub(super) struct Line(pub(super) Word);
 
-/// What threads wait at: a semaphore or a lock.
-pub(super) struct Gate<'a> {
-    /// What passes: posts that nobody has waited for, or 1 if the lock is free.
-    pub(super) open: Count,
-    /// Threads that wait, in order.
-    pub(super) waiting: List<usize>,
-    /// The line that all touch who pass.
-    pub(super) line: &'a Line,
-    /// For a lock, the lock that threads spin at.
-    pub(super) spin: &'a Lock,
-}
-
 /// The pages of a space that are shared until they are written to, as a fork leaves them and as those of a file are
 /// that is mapped privately: all but these.
 pub(super) type Copied = BTreeMap<SpaceId, BTreeSet<u64>>;
 
-/// What it takes to wake a CPU that sleeps: an interrupt.
+/// What it takes to interrupt a CPU that sleeps. Its way out of the halt is the path `halt`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wake {
     send: Ps,
@@ -107,7 +96,7 @@ pub(super) struct State<'a> {
     pub(super) active: Count,
     over: Cell<bool>,
     /// What went wrong, with the line.
-    pub(super) error: RefCell<Option<String>>,
+    pub(super) error: Failed,
     end: Option<Ps>,
     /// Where threads spin.
     pub(super) spinning: Spinning,
@@ -130,17 +119,11 @@ impl<'a> State<'a> {
     ) -> Self {
         let bells = arena.fill(cpus, |_| Line(Word::ZERO));
         timed::name(bells, "queues of threads");
-        let gate = |name, open| {
-            let line = arena.put(Line(Word::ZERO));
-            timed::name(line, name);
-            let spin = arena.put(Lock::new());
-            timed::name(spin, "locks");
-            Gate { open: Cell::new(open), waiting: List::default(), line, spin }
-        };
+        let gate = |name, open| Gate::new(arena, name, open);
         let program = &workload.program;
         let words = arena.fill(program.words.len(), |_| Line(Word::ZERO));
         timed::name(words, "words");
-        let locks = program.locks.iter().map(|_| gate("locks", 1)).collect();
+        let locks = program.locks.iter().map(|_| gate("locks", gate::WHOLE)).collect();
         let mut shared: Vec<Option<Process>> = vec![None; workload.spaces.len()];
         let mut own: Vec<Vec<Process>> = vec![Vec::new(); workload.spaces.len()];
         let counts: Vec<usize> = (0..workload.groups.len())
@@ -214,7 +197,7 @@ impl<'a> State<'a> {
             words,
             bounded: Cell::new(bounded),
             over: Cell::new(false),
-            error: RefCell::new(None),
+            error: Failed::default(),
             end,
             spinning: Spinning::default(),
             last: Cell::new(0),
@@ -307,11 +290,13 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Makes a thread ready that waited.
-    pub(super) fn wake(&self, kernel: &Kernel<'_>, thread: usize) {
-        self.active.set(self.active.get() + 1);
-        self.path(kernel, "wake");
-        self.ready(kernel, thread);
+    /// Makes threads ready that waited.
+    pub(super) fn wake(&self, kernel: &Kernel<'_>, threads: Vec<usize>) {
+        for thread in threads {
+            self.active.set(self.active.get() + 1);
+            self.path(kernel, "wake");
+            self.ready(kernel, thread);
+        }
     }
 
     /// A thread begins to wait. If nobody is left who could wake it, that is a deadlock, unless the time is up.
@@ -366,9 +351,10 @@ impl<'a> State<'a> {
             }
             let Some(id) = self.next(cpu) else {
                 if runs.take().is_some() {
+                    self.path(kernel, "switch");
                     kernel.idle();
                 }
-                self.rest(cpu);
+                self.rest(kernel, cpu);
                 continue;
             };
             let Some(mut thread) = self.threads[id].take() else { continue };
@@ -377,9 +363,7 @@ impl<'a> State<'a> {
                 self.ran[id].1.set(true);
             }
             if runs.is_none_or(|(last, _)| last != id) {
-                if runs.is_some() {
-                    self.path(kernel, "switch");
-                }
+                self.path(kernel, "switch");
                 kernel.switch(&thread.process);
             }
             let until = timed::now() + quantum;
@@ -427,7 +411,7 @@ impl<'a> State<'a> {
     }
 
     /// Waits until there is something to run.
-    fn rest(&self, cpu: usize) {
+    fn rest(&self, kernel: &Kernel<'_>, cpu: usize) {
         let nothing = |state: &Self| state.queues[cpu].borrow().is_empty() && !state.over.get();
         timed::during("idle", || {
             let next = self.sleepers[cpu].borrow().iter().map(|&(time, _)| time).min();
@@ -448,23 +432,7 @@ impl<'a> State<'a> {
         let called = self.called[cpu].take();
         if called > 0 {
             timed::during("interrupt", || timed::work(called));
+            self.path(kernel, "halt");
         }
-    }
-}
-
-impl Gate<'_> {
-    /// Touches the line, as an atomic does.
-    pub(super) fn touch(&self) {
-        self.line.0.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// The next thread that waits.
-    pub(super) fn next(&self) -> Option<usize> {
-        self.waiting.borrow_mut().pop_front()
-    }
-
-    /// All threads that wait.
-    pub(super) fn all(&self) -> VecDeque<usize> {
-        core::mem::take(&mut *self.waiting.borrow_mut())
     }
 }

@@ -49,7 +49,10 @@ pub(super) enum Act {
     Fork(usize),
     Exec(Expression),
     Exit,
+    /// For writing.
     Lock(usize),
+    /// For reading.
+    Share(usize),
     Unlock(usize),
     Spin(usize),
     Leave(usize),
@@ -69,11 +72,11 @@ pub(super) enum Act {
 }
 
 /// The words that begin a statement.
-const ACTS: [&str; 35] = [
+const ACTS: [&str; 36] = [
     "work", "sleep", "touch", "write", "populate", "flush", "call", "path", "atomic", "map",
-    "protect", "allow", "discard", "unmap", "free", "reclaim", "fork", "exec", "lock", "unlock",
-    "spin", "leave", "wait", "post", "send", "receive", "barrier", "yield", "migrate", "count",
-    "begin", "end", "repeat", "forever", "done",
+    "protect", "allow", "discard", "unmap", "free", "reclaim", "fork", "exec", "lock", "share",
+    "unlock", "spin", "leave", "wait", "post", "send", "receive", "barrier", "yield", "migrate",
+    "count", "begin", "end", "repeat", "forever", "done",
 ];
 
 /// What is called otherwise elsewhere, and how it is written here.
@@ -253,6 +256,7 @@ fn act(
         "fork" => Act::Fork(0),
         "exec" => Act::Exec(reader.number()?),
         "lock" => Act::Lock(listed(reader, "lock", &program.locks)?),
+        "share" => Act::Share(listed(reader, "lock", &program.locks)?),
         "unlock" => Act::Unlock(listed(reader, "lock", &program.locks)?),
         "spin" => Act::Spin(listed(reader, "lock", &program.locks)?),
         "leave" => Act::Leave(listed(reader, "lock", &program.locks)?),

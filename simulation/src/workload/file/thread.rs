@@ -6,7 +6,8 @@ use lookaside_machine::timed::{self, Ps, tables};
 use super::{
     Space,
     expression::Expression,
-    scheduler::{Gate, State},
+    gate::{self, Gate},
+    scheduler::State,
     statement::{Act, Pages},
 };
 use crate::{
@@ -277,10 +278,11 @@ impl Thread {
                 kernel.exit(&self.process, Some(&parent));
                 self.process = parent;
             }
-            Act::Lock(which) => return self.wait(state, kernel, &state.locks[*which]),
+            Act::Lock(which) => return self.take(state, kernel, &state.locks[*which], gate::WHOLE),
+            Act::Share(which) => return self.take(state, kernel, &state.locks[*which], 1),
             Act::Unlock(which) => {
                 Self::call(state, kernel, 0);
-                Self::post(state, kernel, &state.locks[*which], 1, Some(1))?;
+                state.wake(kernel, state.locks[*which].unlock()?);
             }
             Act::Spin(which) => {
                 if self.held.contains(which) {
@@ -301,13 +303,13 @@ impl Thread {
             }
             Act::Wait(which, whose) => {
                 let semaphore = self.semaphore(state, *which, whose.as_ref())?;
-                return self.wait(state, kernel, semaphore);
+                return self.take(state, kernel, semaphore, 1);
             }
             Act::Post(which, count, whose) => {
                 let count = self.number(state, count)?;
                 let semaphore = self.semaphore(state, *which, whose.as_ref())?;
                 Self::call(state, kernel, 0);
-                Self::post(state, kernel, semaphore, count, None)?;
+                state.wake(kernel, semaphore.give(count));
             }
             Act::Barrier => return self.meet(state, kernel),
             Act::Yield => {
@@ -550,43 +552,17 @@ impl Thread {
         Ok(())
     }
 
-    /// Passes a gate, or waits at it.
-    fn wait(
+    /// Takes so much of a gate, or waits at it.
+    fn take(
         &self,
         state: &State<'_>,
         kernel: &Kernel<'_>,
         gate: &Gate<'_>,
+        amount: u64,
     ) -> Result<Next, String> {
         self.must_not_spin()?;
         Self::call(state, kernel, 0);
-        gate.touch();
-        if gate.open.get() > 0 {
-            gate.open.set(gate.open.get() - 1);
-            return Ok(Next::Go);
-        }
-        gate.waiting.borrow_mut().push_back(self.id);
-        Ok(Next::Waits)
-    }
-
-    /// Opens a gate for so many, who may wait already.
-    fn post(
-        state: &State<'_>,
-        kernel: &Kernel<'_>,
-        gate: &Gate<'_>,
-        count: u64,
-        most: Option<u64>,
-    ) -> Result<(), String> {
-        gate.touch();
-        for _ in 0..count {
-            match gate.next() {
-                Some(thread) => state.wake(kernel, thread),
-                None => gate.open.set(gate.open.get() + 1),
-            }
-        }
-        match most.is_some_and(|most| gate.open.get() > most) {
-            true => Err("it unlocks what nobody has locked".to_owned()),
-            false => Ok(()),
-        }
+        Ok(if gate.take(self.id, amount) { Next::Go } else { Next::Waits })
     }
 
     /// Waits for all others whose program has a barrier.
@@ -595,13 +571,11 @@ impl Thread {
         let gate = &state.barrier;
         Self::call(state, kernel, 0);
         gate.touch();
-        if gate.waiting.borrow().len() as u64 + 1 < state.meet.get() {
-            gate.waiting.borrow_mut().push_back(self.id);
+        if gate.waiters() as u64 + 1 < state.meet.get() {
+            gate.wait(self.id, 1);
             return Ok(Next::Waits);
         }
-        for thread in gate.all() {
-            state.wake(kernel, thread);
-        }
+        state.wake(kernel, gate.all());
         Ok(Next::Go)
     }
 }
