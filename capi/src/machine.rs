@@ -120,7 +120,7 @@ impl<I: Instance> Machine<I> {
         if !self.tlb.platform().irqs_are_off() {
             return number(Err(Refused::Irqs));
         }
-        number(self.tlb.halted(&(), CpuId(cpu)).map(|()| 0).map_err(Refused::from))
+        number(self.tlb.stopped(&(), CpuId(cpu)).map(|()| 0).map_err(Refused::from))
     }
 
     /// `lookaside_space_init`.

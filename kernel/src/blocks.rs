@@ -21,7 +21,7 @@ pub(crate) fn plain(entry: u64, slot: &AtomicU64) -> u64 {
     match arch::blocks() {
         Some(format) if format.is_folded(Raw(entry)) => {
             let place = core::ptr::from_ref(slot).addr() / 8;
-            format.unfold(Raw(entry), place % format.shape().block_pages).0
+            format.unfold(Raw(entry), place % format.shape().block_pages()).0
         }
         _ => entry,
     }

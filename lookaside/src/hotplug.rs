@@ -21,7 +21,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// # Errors
     ///
     /// * [`Error::CpuOutOfRange`] if the platform names a CPU that has no storage.
-    /// * [`Error::Online`] if the CPU is online already, and was not reported by [`Self::halted`] since. Nothing is changed.
+    /// * [`Error::Online`] if the CPU is online already, and was not reported by [`Self::stopped`] since. Nothing is changed.
     /// * What [`Mmu::admit`] finds missing, fewer tag bits than the machine runs with for example.
     ///
     /// The CPU must then not be used.
@@ -58,7 +58,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     ///
     /// * [`Error::CpuOutOfRange`] if there is no such CPU.
     /// * [`Error::NotStopped`] if the platform does not know that the CPU has stopped, or it is this one.
-    pub fn halted(&self, irqs_off: &P::IrqsOff, cpu: CpuId) -> Result<(), Error> {
+    pub fn stopped(&self, irqs_off: &P::IrqsOff, cpu: CpuId) -> Result<(), Error> {
         let Some(halted) = self.cpus().get(cpu.index()) else {
             return Err(Error::CpuOutOfRange { cpu, cpus: self.cpus().len() });
         };

@@ -29,7 +29,7 @@ pub use crate::{
 ///   leave that CPU, so it is neither `Send` nor `Sync` where a thread can move.
 /// * Each CPU succeeds in [`crate::Tlb::online`] of a [`crate::Tlb`] when it comes up, before it makes a
 ///   [`crate::CurrentCpu`] of that one or begins a flush, and what it says of its features is true. Before that it may call
-///   [`crate::StaticTlb::handle_ipi`], [`crate::Tlb::space`], [`crate::Tlb::is_online`] and [`crate::Tlb::halted`]. If `online`
+///   [`crate::StaticTlb::handle_ipi`], [`crate::Tlb::space`], [`crate::Tlb::is_online`] and [`crate::Tlb::stopped`]. If `online`
 ///   fails, the CPU calls nothing else and runs no space. The same holds after [`crate::CurrentCpu::offline`]; in between the
 ///   CPU touches no kernel address that may be unmapped.
 /// * No method of this trait, nor of its [`Mmu`], calls this library: they run in the middle of switches and flushes. Only
@@ -125,7 +125,7 @@ pub unsafe trait Platform {
     }
 
     /// Whether `cpu` has stopped: it executes nothing, and its hardware walks no tables, before it calls
-    /// [`crate::Tlb::online`], which it does not before [`crate::Tlb::halted`] has returned. That asks. A kernel that never
+    /// [`crate::Tlb::online`], which it does not before [`crate::Tlb::stopped`] has returned. That asks. A kernel that never
     /// reports a stopped CPU says no.
     fn has_stopped(&self, cpu: CpuId) -> bool {
         let _ = cpu;

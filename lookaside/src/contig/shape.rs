@@ -5,12 +5,9 @@ use crate::arch::{aarch64::Granule, riscv64::svnapot};
 /// The sizes of one kind of table: everything that the code of this module knows of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// The binary logarithm of a page, in bytes.
-    pub page_shift: u32,
-    /// How many pages a block has: a power of two, at most 128.
-    pub block_pages: usize,
-    /// How many entries a table page has.
-    pub table_entries: usize,
+    pub(super) page_shift: u32,
+    pub(super) block_pages: usize,
+    pub(super) table_entries: usize,
 }
 
 impl Shape {
@@ -33,6 +30,43 @@ impl Shape {
         }
     }
 
+    /// The same pages in smaller blocks and tables, as models of this code take them to have few states.
+    ///
+    /// # Panics
+    ///
+    /// If `block_pages` is no power of two or more than 128, or `table_entries` no multiple of it.
+    #[must_use]
+    pub const fn with_small_tables(self, block_pages: usize, table_entries: usize) -> Self {
+        let shape = Self { block_pages, table_entries, ..self };
+        assert!(shape.is_valid());
+        shape
+    }
+
+    /// Entries that were taken out are remembered in the bits of one word, and a block does not leave its table.
+    const fn is_valid(self) -> bool {
+        self.block_pages.is_power_of_two()
+            && self.block_pages <= u128::BITS as usize
+            && self.table_entries.is_multiple_of(self.block_pages)
+    }
+
+    /// How many pages a block has: a power of two, at most 128.
+    #[must_use]
+    pub const fn block_pages(self) -> usize {
+        self.block_pages
+    }
+
+    /// How many entries a table page has.
+    #[must_use]
+    pub const fn table_entries(self) -> usize {
+        self.table_entries
+    }
+
+    /// The binary logarithm of a page, in bytes.
+    #[must_use]
+    pub const fn page_shift(self) -> u32 {
+        self.page_shift
+    }
+
     /// The binary logarithm of a block, in bytes.
     #[must_use]
     pub const fn block_shift(self) -> u32 {
@@ -53,15 +87,12 @@ impl Shape {
 }
 
 const _: () = {
-    // Entries that were taken out are remembered in the bits of one word.
-    let most_pages = u128::BITS as usize;
     let shapes = [Shape::ARM_4K, Shape::ARM_16K, Shape::ARM_64K, Shape::SVNAPOT];
     let mut i = 0;
     while i < shapes.len() {
         let shape = shapes[i];
-        assert!(shape.block_pages.is_power_of_two() && shape.block_pages <= most_pages);
-        // A block does not leave its table, and a table is one page of eight-byte entries.
-        assert!(shape.table_entries.is_multiple_of(shape.block_pages));
+        // A table is one page of eight-byte entries.
+        assert!(shape.is_valid());
         assert!(shape.table_entries as u64 * 8 == shape.page_bytes());
         i += 1;
     }

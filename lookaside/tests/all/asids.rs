@@ -289,7 +289,7 @@ fn story<T: Strategy>(
     }
     story.step("switch", |tlb| switch(tlb, 2, &a));
     story.step("switch", |tlb| switch(tlb, 1, &a));
-    story.step("halted", |tlb| tlb.halted(&(), CpuId(1)));
+    story.step("halted", |tlb| tlb.stopped(&(), CpuId(1)));
     story
         .step("flush without it", |tlb| flush(tlb, 0, &a, |gather| What::Table.tell(gather)).flags);
     story.step("offline", |tlb| on(2, || this_cpu(tlb).offline()));

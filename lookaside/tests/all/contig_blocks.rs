@@ -38,7 +38,7 @@ fn used(kind: Kind, machine: &Machine, slot: usize) -> Machine {
 #[test]
 fn cont_01_sizes_are_those_of_the_manuals() {
     let sizes = |shape: Shape| {
-        (shape.page_bytes(), shape.block_pages, shape.block_bytes(), shape.table_entries)
+        (shape.page_bytes(), shape.block_pages(), shape.block_bytes(), shape.table_entries())
     };
     assert_eq!(sizes(Shape::arm(Granule::K4)), (4 << 10, 16, 64 << 10, 512));
     assert_eq!(sizes(Shape::arm(Granule::K16)), (16 << 10, 128, 2 << 20, 2048));
@@ -328,7 +328,7 @@ fn cont_09_markers_inside_a_block_are_no_flags_and_survive() {
 #[test]
 fn cont_10_each_entry_is_touched_once_and_nothing_is_flushed() {
     for kind in KINDS {
-        let entries = kind_shape(kind).table_entries;
+        let entries = kind_shape(kind).table_entries();
         let blocks = vec![true; entries / kind.block()];
         let machine = Machine::blocks(kind, &blocks);
         let (cleared, after) = on(machine, SizeChange::Flushed, clear(0..entries, Full::No));

@@ -35,7 +35,7 @@ fn every_cpu_that_is_up_is_asked_whatever_it_runs<T: Strategy>(tlb: Machine<T>) 
     for cpu in down {
         on(cpu, || this_cpu(tlb).offline());
     }
-    tlb.halted(&(), lookaside::platform::CpuId(199)).unwrap();
+    tlb.stopped(&(), lookaside::platform::CpuId(199)).unwrap();
     let _ = flush_kernel(tlb, 70, |gather| gather.revoke(pages(START, 2)));
     let asked = CPUS as u32 - 4 - 1 - 1;
     assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, asked));

@@ -22,7 +22,7 @@ fn a_cpu_is_online_from_online_to_offline_or_halted() {
     };
     assert_eq!(online(), [true, true, true, false], "there is no such CPU as the last");
     on(1, || this_cpu(tlb).offline());
-    tlb.halted(&(), CpuId(2)).unwrap();
+    tlb.stopped(&(), CpuId(2)).unwrap();
     assert_eq!(online(), [true, false, false, false]);
     on(1, || tlb.online(&(), &12).unwrap());
     assert_eq!(online(), [true, true, false, false]);
@@ -31,7 +31,7 @@ fn a_cpu_is_online_from_online_to_offline_or_halted() {
 #[test]
 fn no_cpu_reports_that_it_has_stopped_itself() {
     let tlb = recent(2, Fake::new(2, 12));
-    let stopped = on(1, || tlb.halted(&(), CpuId(1)));
+    let stopped = on(1, || tlb.stopped(&(), CpuId(1)));
     assert_eq!(stopped, Err(Error::NotStopped { cpu: CpuId(1) }));
     assert!(tlb.is_online(CpuId(1)));
 }

@@ -332,7 +332,7 @@ impl<T: Tags<Host> + 'static> Drop for Leave<'_, T> {
         // Reported by another one, which may be any: it executes nothing else here.
         let stopped = CPU.get();
         CPU.set(u32::from(stopped == 0));
-        self.0.halted(&(), CpuId(stopped)).unwrap();
+        self.0.stopped(&(), CpuId(stopped)).unwrap();
         CPU.set(stopped);
     }
 }

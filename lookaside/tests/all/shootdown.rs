@@ -46,7 +46,7 @@ impl Run {
             }),
             serve: Box::new(move |cpu| on(cpu, || this_cpu(tlb).handle_ipi())),
             halt: Box::new(move |cpu| {
-                tlb.halted(&(), lookaside::platform::CpuId(cpu)).unwrap();
+                tlb.stopped(&(), lookaside::platform::CpuId(cpu)).unwrap();
             }),
         }
     }
@@ -241,7 +241,7 @@ fn stopped_before_its_ipis<T: Strategy>(tlb: Machine<T>) -> &'static AddressSpac
     });
     tlb.platform().lose_ipis();
     core::mem::forget(begun);
-    on(0, || tlb.halted(&(), lookaside::platform::CpuId(2)).unwrap());
+    on(0, || tlb.stopped(&(), lookaside::platform::CpuId(2)).unwrap());
     a
 }
 

@@ -68,7 +68,7 @@ impl<W: Word> AsidCache<W> {
 
     /// Fills the cache with the tags `first + i` for each bit `i` of `free`.
     pub(super) fn fill(&self, epoch: u64, first: Tag, free: u64) {
-        // The CPU may be stopped for ever between any two of these stores ([`crate::Tlb::halted`]), and come up again within
+        // The CPU may be stopped for ever between any two of these stores ([`crate::Tlb::stopped`]), and come up again within
         // the epoch: until the last of them the cache is void, or empty.
         self.count.set(0);
         self.free.set(0);

@@ -52,7 +52,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     fn wait_for_each<T: HasGlobalAsids<P>>(&self, this_cpu: &AllocatorCpu<'_, P, T>, met: u64) {
         let tlb = this_cpu.tlb;
         for cpu in tlb.cpus() {
-            // A CPU that has stopped is parked as soon as the kernel reports it (`Tlb::halted`).
+            // A CPU that has stopped is parked as soon as the kernel reports it (`Tlb::stopped`).
             while Self::is_mid_switch(cpu) {
                 tlb.platform().relax();
             }

@@ -110,7 +110,7 @@ impl<F: Format> Small<F> {
 
 impl<F: Format> Format for Small<F> {
     fn shape(&self) -> Shape {
-        Shape { block_pages: 4, table_entries: 16, ..self.format.shape() }
+        self.format.shape().with_small_tables(4, 16)
     }
 
     fn output_bits(&self) -> u32 {

@@ -252,7 +252,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             this_cpu.handle_ipi();
             relax();
         }
-        expect_accepted(self.tlb.halted(&(), CpuId(1)));
+        expect_accepted(self.tlb.stopped(&(), CpuId(1)));
         self.signalled.store(BURIED, Ordering::Release); // Release: with the library's record of it.
     }
 
@@ -260,7 +260,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     pub(super) fn stop(&self) {
         let other = CpuId(1);
         stop(other);
-        expect_accepted(self.tlb.halted(&(), other));
+        expect_accepted(self.tlb.stopped(&(), other));
     }
 
     /// Waits until this CPU, which has halted, is reported as halted.

@@ -155,7 +155,7 @@ fn a_space_in_which_a_cpu_has_stopped_can_be_released_whichever_epoch_has_passed
         let mut a = space(tlb);
         let _ = switch(tlb, 1, &a);
         (0..epochs).for_each(|_| turn(tlb));
-        tlb.halted(&(), CpuId(1)).unwrap();
+        tlb.stopped(&(), CpuId(1)).unwrap();
         let _ = on(0, || this_cpu(tlb).release(&mut a));
         on(1, || tlb.online(&(), &()).unwrap());
         assert_ne!(switch(tlb, 1, &a), Switched::Unchanged);
@@ -163,10 +163,10 @@ fn a_space_in_which_a_cpu_has_stopped_can_be_released_whichever_epoch_has_passed
 }
 
 #[test]
-fn a_halted_cpu_comes_online_with_nmi_uaccess_enabled() {
+fn a_stopped_cpu_comes_online_with_nmi_uaccess_enabled() {
     let tlb = private();
     on(1, || this_cpu(tlb).nmi_uaccess_disable());
-    tlb.halted(&(), CpuId(1)).unwrap();
+    tlb.stopped(&(), CpuId(1)).unwrap();
     on(1, || tlb.online(&(), &()).unwrap());
     assert!(!tlb.cpus()[1].nmi_uaccess_disabled());
 }

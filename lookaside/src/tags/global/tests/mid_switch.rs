@@ -21,19 +21,19 @@ fn only_a_space_that_leaves_its_tag_waits_for_who_has_joined_and_not_loaded() {
 }
 
 #[test]
-fn nobody_waits_for_a_cpu_that_was_halted_before_it_has_loaded() {
+fn nobody_waits_for_a_cpu_that_was_stopped_before_it_has_loaded() {
     let tlb = private();
     let (a, b) = (lasting(tlb), lasting(tlb));
     let _ = switch(tlb, 1, b);
     let _ = switch(tlb, 1, a);
     stop_on_the_way(tlb, 1, b);
-    tlb.halted(&(), CpuId(1)).unwrap();
+    tlb.stopped(&(), CpuId(1)).unwrap();
     turn(tlb);
     assert_eq!(switch(tlb, 0, a), Switched::Fresh);
 }
 
 #[test]
-fn nobody_waits_for_a_cpu_that_was_halted_after_an_epoch_has_passed_it() {
+fn nobody_waits_for_a_cpu_that_was_stopped_after_an_epoch_has_passed_it() {
     let tlb = private();
     let (a, b) = (lasting(tlb), lasting(tlb));
     let _ = switch(tlb, 1, b);
@@ -41,7 +41,7 @@ fn nobody_waits_for_a_cpu_that_was_halted_after_an_epoch_has_passed_it() {
     stop_on_the_way(tlb, 1, b);
     turn(tlb);
     assert!(waits(|| switch(tlb, 0, a)), "the register names it");
-    tlb.halted(&(), CpuId(1)).unwrap();
+    tlb.stopped(&(), CpuId(1)).unwrap();
     assert_eq!(switch(tlb, 0, a), Switched::Fresh);
 }
 
