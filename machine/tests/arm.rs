@@ -420,6 +420,46 @@ fn a17_with_cnp_the_entries_of_other_cpus_come_back() {
 }
 
 #[test]
+fn a17_with_cnp_a_cpu_keeps_what_it_hit_in_the_entries_of_another() {
+    // CPU 1 comes to `a` when the page is gone from the tables, and not yet from the TLB of CPU 0.
+    let copied = |config: Config| {
+        let build = || {
+            let spaces = running(1);
+            as_cpu(CpuId(1), || {
+                Insn.write_ttbr0(ttbr(spaces.b, ASID_B) | 1);
+                Insn.isb();
+                tlbi(TlbiOp::Vmall, Scope::Local);
+                Insn.dsb(Dsb::Nsh);
+            });
+            spaces
+        };
+        programs(config, build, |spaces: &Spaces, cpu| {
+            if cpu == 0 {
+                spaces.pte.store(0, Relaxed);
+                Insn.dsb(Dsb::Ishst);
+                spaces.flags[0].store(1, Relaxed);
+                while spaces.flags[1].load(Acquire) == 0 {
+                    relax();
+                }
+                tlbi(TlbiOp::Va, Scope::Local);
+                Insn.dsb(Dsb::Nsh);
+                oracle::revoked(spaces.a, VA);
+            } else {
+                while spaces.flags[0].load(Acquire) == 0 {
+                    relax();
+                }
+                Insn.write_ttbr0(ttbr(spaces.a, ASID) | 1);
+                Insn.isb();
+                Insn.dsb(Dsb::Ish);
+                spaces.flags[1].store(1, Relaxed);
+            }
+        })
+    };
+    copied(Config::arm(2)).holds();
+    copied(Config::arm(2).with_cnp()).breaks(Rule::StaleTranslation);
+}
+
+#[test]
 fn a17_with_cnp_an_asid_means_one_space_everywhere() {
     // CPU 1 begins to run `b` under the ASID that CPU 0 runs `a` under.
     let clash = |config: Config| {

@@ -27,7 +27,7 @@
 //! | A12 | Above [`Bbm::L0`] sizes may differ; an access uses either, or takes a conflict abort unless [`Bbm::L2NoAbort`]. |
 //! | A13 | A walk through one entry of a contiguous block may cache a translation for any page of it, made from that entry alone. |
 //! | A14, A15 | With [`Updates`], hardware sets AF at any moment and AP\[2\] on a store, atomically and after another look at the descriptor that it writes; in a block, in any entry that permits stores. |
-//! | A17 | With [`Config::cnp`], entries made while `TTBR0.CnP` is set serve every CPU whose `TTBR0.CnP` is set. A local invalidation removes the issuer's copies only. |
+//! | A17 | With [`Config::cnp`], entries made while `TTBR0.CnP` is set serve every CPU whose `TTBR0.CnP` is set, which may keep copies of what it uses. A local invalidation removes the issuer's copies only. |
 //! | X1 to X3 | Only present descriptors are cached; partial walks are, and combine with fresh descriptors. |
 //! | X4 | Pages and blocks for one address may both be used. |
 //! | X5 to X8 | `INVLPG`, `INVPCID`, `CR3` and `CR4` remove exactly what they must: of other PCIDs and of globals nothing, where it may stay, and no partial walk by `INVPCID` of an address. What raises `#GP` is a violation: [`Rule::ProtectionFault`]. |

@@ -148,6 +148,9 @@ impl Machine {
     }
 
     fn walk_live(&mut self, cpu: usize, pass: Pass) {
+        if self.config.cnp && pass == Pass::Cache {
+            self.copy_shared(cpu);
+        }
         let top = self.config.levels - 1;
         for index in 0..self.cpus[cpu].live.len() {
             let live = self.cpus[cpu].live[index];
@@ -169,6 +172,23 @@ impl Machine {
                     }
                     index += 1;
                 }
+            }
+        }
+    }
+
+    /// Copies what `cpu` may use of others: a small TLB of its own may hold what it hit in the one that is shared, and keeps
+    /// it when its first holder invalidates its own copies only.
+    fn copy_shared(&mut self, cpu: usize) {
+        for holder in (0..self.cpus.len()).filter(|&holder| holder != cpu) {
+            let mut index = 0;
+            while index < self.cpus[holder].tlb.len() {
+                let mut entry = self.cpus[holder].tlb[index];
+                let mut live = self.cpus[cpu].live.iter();
+                if live.any(|live| Self::usable(live, cpu, holder, &entry)) {
+                    entry.flags &= !Entry::DOOMED_HERE;
+                    self.add(cpu, entry);
+                }
+                index += 1;
             }
         }
     }
