@@ -94,6 +94,19 @@ fn more_cpus_than_the_machine_has_are_refused_with_the_limit() {
 }
 
 #[test]
+fn a_machine_may_have_another_number_of_sockets() {
+    let (_directory, machine) = machine();
+    let storm = ["run", "storm", "--machine", &machine, "--cpus", "8", "--plausible", "0"];
+    let options = ["--option", "operations=200"];
+    assert!(refused(&[&storm[..], &options].concat()).contains("`four` has 4"));
+    let text = written(&[&storm[..], &options, &["--sockets", "2"]].concat());
+    assert!(text.contains("four, sockets: 2"), "{text}");
+    let sweep = ["sweep", "storm", "--machine", &machine, "--over", "cpus=8", "--seeds", "1"];
+    let text = written(&[&sweep[..], &options, &["--sockets", "2"]].concat());
+    assert!(text.contains("four, sockets: 2"), "{text}");
+}
+
+#[test]
 fn a_machine_file_that_is_wrong_is_refused_with_its_line() {
     let (directory, machine) = machine();
     let file = directory.path().join("wrong.toml");

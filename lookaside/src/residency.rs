@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_out_leads_over_owing() {
+    fn a_present_cpu_becomes_absent_by_way_of_stale() {
         let words = [AtomicU64::ZERO];
         let residents = Residents::new(&words, 32).unwrap();
         let (a, b) = (CpuId(3), CpuId(31));

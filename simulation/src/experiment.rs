@@ -251,8 +251,7 @@ fn outcomes(path: &str, experiment: &Experiment, seeds: u64) -> Outcomes {
 fn run(path: &str, trial: &Trial, seed: u64) -> Result<Outcome, Refused> {
     let mut machine = Machine::named(&trial.machine)?;
     if let Some(sockets) = trial.sockets {
-        machine.model.topology.sockets = sockets;
-        machine.model.topology.nodes = sockets;
+        machine.set_sockets(sockets);
     }
     // What it has no price for is not for nothing: it takes what is in the middle of its range.
     let ranges = Files::own().ranges()?;

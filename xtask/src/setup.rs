@@ -124,6 +124,8 @@ pub(crate) fn oldest_cargo(workspace: &Workspace) -> Result<Option<Command>> {
     }
     Ok(here().then(|| {
         let mut command = Command::new("rustup");
+        // What it builds runs for seconds: to optimise the crates of others for it takes minutes.
+        command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
         command.args(["run", &toolchain, "cargo"]);
         command
     }))

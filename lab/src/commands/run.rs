@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// The machine, as `lookaside list machines` shows it, or the path of a machine file.
     #[arg(long, value_name = "MACHINE")]
     machine: String,
+    /// So many sockets in place of the machine's own, each a node, as far from each other as its file says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    sockets: Option<u32>,
     /// The strategies; ratios are relative to the first.
     #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',', default_value = "lookaside")]
     strategy: Vec<String>,
@@ -104,7 +107,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     }
     let mut book = Book::shipped()?;
     let key = book.admit(&arguments.machine)?;
-    let machine = book.machine(&key)?;
+    let machine = &super::with_sockets(book.machine(&key)?, arguments.sockets);
     let assumed = super::check_place(workload, machine, *x, *cpus)?;
     for name in strategy {
         strategy::find(name, machine)?;
@@ -178,10 +181,10 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let left_out = left_out.then_some(cost);
     let results = Shown { results, answer, assumed, gaps, left_out };
     let text = match output.format {
-        Format::Json => to_json(arguments, &key, &results),
+        Format::Json => to_json(arguments, &machine.key, &results),
         Format::Csv => metrics(&results, arguments.seeds > 1).to_csv(),
-        Format::Markdown => to_text(arguments, &key, &results, Grid::to_markdown),
-        Format::Table => to_text(arguments, &key, &results, Grid::to_text),
+        Format::Markdown => to_text(arguments, &machine.key, &results, Grid::to_markdown),
+        Format::Table => to_text(arguments, &machine.key, &results, Grid::to_text),
     };
     output.write(&text)?;
     timeline.write(outcomes_of[0][0].report.timeline.as_ref(), machine)?;

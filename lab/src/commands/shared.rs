@@ -34,6 +34,15 @@ pub(super) fn execute(
     run.outcome_with(machine, given.iter().map(|(name, _)| name.as_str()), timeline)
 }
 
+/// A machine with so many sockets, if another number is asked for.
+pub(super) fn with_sockets(machine: &Machine, sockets: Option<u32>) -> Machine {
+    let mut machine = machine.clone();
+    if let Some(sockets) = sockets {
+        machine.set_sockets(sockets);
+    }
+    machine
+}
+
 /// Refuses `x` for a workload without a curve, and more CPUs than the machine has. Returns the paths of the machine
 /// that the workload assumes.
 pub(super) fn check_place(

@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// The machines, as `lookaside list machines` shows them, or paths of machine files.
     #[arg(long, value_name = "MACHINE,...", value_delimiter = ',', required = true)]
     machine: Vec<String>,
+    /// So many sockets in place of the machines' own, each a node, as far from each other as its file says.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    sockets: Option<u32>,
     /// The strategies.
     #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',', default_value = "lookaside")]
     strategy: Vec<String>,
@@ -73,8 +76,9 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let mut book = Book::shipped()?;
     let keys: Vec<String> =
         machine.iter().map(|name| book.admit(name)).collect::<Result<_, Refused>>()?;
+    let with_sockets = |machine| super::with_sockets(machine, arguments.sockets);
     let machines: Vec<Machine> =
-        keys.iter().map(|key| book.machine(key).cloned()).collect::<Result<_, _>>()?;
+        keys.iter().map(|key| book.machine(key).map(with_sockets)).collect::<Result<_, _>>()?;
     for machine in &machines {
         super::check_place(workload, machine, None, None)?;
     }

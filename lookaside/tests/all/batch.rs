@@ -122,7 +122,7 @@ fn a_batch_broadcasts_nothing_that_it_would_wait_for_at_once() {
 }
 
 #[test]
-fn a_batch_that_interrupts_says_so_whoever_completes_it() {
+fn a_batch_that_sends_ipis_reports_them_on_any_cpu_that_completes_it() {
     let tlb = recent(CPUS, Fake::new(CPUS, 12));
     let a = space(tlb, 1);
     for cpu in [70, FAR] {

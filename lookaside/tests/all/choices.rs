@@ -85,7 +85,7 @@ fn where_walks_outlive_tags_a_fresh_tag_will_do_for_pages_and_not_for_tables() {
 }
 
 #[test]
-fn only_a_table_concerns_who_held_something_under_an_older_tag() {
+fn only_a_freed_table_targets_cpus_with_entries_under_an_older_tag() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
     let a = with_cached_tags(tlb);
     cheap_tags(tlb);
@@ -99,7 +99,7 @@ fn only_a_table_concerns_who_held_something_under_an_older_tag() {
 }
 
 #[test]
-fn a_table_concerns_who_held_something_under_the_tag_that_a_space_left_when_the_epoch_turned() {
+fn a_freed_table_targets_cpus_with_entries_under_the_tag_before_the_rollover() {
     let config = GlobalAsidsConfig { tags: 6, ..Default::default() };
     let tlb = epochs_with(2, Fake::new(2, 16).with_walks_that_outlive_tags(), config);
     let a = space(tlb, 1);
@@ -154,7 +154,7 @@ fn a_tag_that_means_another_space_elsewhere_is_never_broadcast() {
 }
 
 #[test]
-fn a_table_is_broadcast_to_those_who_rest_although_interrupts_cost_less() {
+fn a_freed_table_is_broadcast_for_resting_cpus_although_ipis_cost_less() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_walks_that_outlive_tags());
     tlb.platform().set_costs(|costs| (costs.ipi, costs.ipi_more) = (1, 1));
     let a = space(tlb, 1);

@@ -37,7 +37,7 @@ fn is_refused<R>(f: impl FnOnce() -> R) -> bool {
 }
 
 #[test]
-fn nobody_flushes_what_was_gathered_for_another_tlb() {
+fn gathers_and_batches_of_another_tlb_are_refused() {
     fn check<T: Strategy>(one: Machine<T>, other: Machine<T>) {
         let a = space(one, 1);
         let _ = switch(one, 1, &a);

@@ -161,7 +161,7 @@ fn relies_on_flushes_pages_that_are_smaller_than_its_owner_has_looked_at() {
 }
 
 #[test]
-fn an_empty_gather_makes_up_for_nobody_unless_its_owner_relies_on_what_is_absent() {
+fn an_empty_gather_completes_no_dropped_one_unless_it_relies_on_absent_entries() {
     fn check<T: Asids>(tlb: crate::support::machine::Machine<T>, company: bool) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 0, &a);

@@ -104,7 +104,7 @@ fn asid_08_a_rollover_flushes_each_cpu_once_and_nobody_else() {
 }
 
 #[test]
-fn asid_08_who_has_emptied_its_tlb_on_the_way_in_does_not_do_so_for_the_epoch_that_it_turns() {
+fn asid_08_a_cpu_that_flushed_at_switch_in_does_not_flush_again_for_its_own_rollover() {
     let tlb = machine(2, Fake::new(2, 8), 5);
     let spaces: Vec<_> = (1..=5).map(|number| space(&tlb, number)).collect();
     let _ = switch(&tlb, 0, &spaces[0]);
@@ -273,7 +273,7 @@ fn asid_12_the_last_epoch_never_ends_and_is_still_right() {
 }
 
 #[test]
-fn asid_12_who_comes_back_in_the_last_epoch_is_present_and_looks_at_no_table_again() {
+fn asid_12_a_cpu_that_switches_back_in_the_last_epoch_is_present_and_reads_no_table_again() {
     let tlb =
         machine_with(1, Fake::new(1, 8), GlobalAsidsConfig { tags: 4, last_epoch: 2, pins: 0 });
     let spaces: Vec<_> = (1..=4).map(|number| space(&tlb, number)).collect();

@@ -70,7 +70,7 @@ fn flushes(tlb: ByRecent, space: &AddressSpace<Fake>, what: What) -> Vec<Op> {
 }
 
 #[test]
-fn nobody_waits_for_who_has_gone_lazy_since_it_was_called() {
+fn nobody_waits_for_a_cpu_that_went_lazy_after_the_request() {
     let (tlb, _) = called(Fake::new(CPUS, 12), goes_lazy);
     let outcome = Outcome::Ipis;
     let flushed = (0, Event::Flushed { outcome, targets: 1, rounds: 0 });
@@ -87,7 +87,7 @@ fn a_late_ipi_after_catch_up_at_switch_in_flushes_nothing() {
 }
 
 #[test]
-fn a_lazy_cpu_that_leaves_when_it_is_called_was_called_for_good_reason() {
+fn a_lazy_cpu_that_parks_in_the_ipi_handler_counts_as_useful() {
     for several in [false, true] {
         let (tlb, a) = if several {
             called(Fake::new(CPUS, 12), goes_lazy)

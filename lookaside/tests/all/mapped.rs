@@ -39,7 +39,7 @@ fn by_address<T: Strategy>(
 }
 
 #[test]
-fn a_cpu_spares_what_it_has_mapped_until_it_has_lost_it() {
+fn pages_mapped_on_a_cpu_count_for_flushes_by_address_until_they_are_lost() {
     let tlb = recent(CPUS, Fake::new(CPUS, 12));
     let a = space(tlb, 1);
     for cpu in [0, OTHER] {

@@ -97,7 +97,7 @@ fn a_flush_broadcasts_if_a_cpu_may_take_over_shared_entries() {
 }
 
 #[test]
-fn alone_is_who_was_alone_to_the_end() {
+fn a_cpu_runs_a_space_alone_only_if_no_other_switches_in_before_the_end() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
     let a = lasting(tlb);
     let _ = switch(tlb, 0, a);

@@ -38,7 +38,7 @@ fn release_sends_an_ipi_to_a_cpu_that_may_be_switching_away() {
 }
 
 #[test]
-fn storage_of_a_cpu_that_is_on_its_way_into_its_first_space_is_refused() {
+fn storage_of_a_cpu_that_switches_into_its_first_space_is_refused() {
     let mut cpus = [Cpu::new(), Cpu::new()];
     let fake = || Fake::new(2, 12).without_broadcast();
     let stops = catch_unwind(AssertUnwindSafe(|| {

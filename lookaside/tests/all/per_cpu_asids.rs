@@ -247,7 +247,7 @@ fn pcid_07_a_debug_build_notices_that_others_wrote_the_register() {
 }
 
 #[test]
-fn every_way_out_settles_what_the_outgoing_thread_began() {
+fn every_switch_settles_what_the_outgoing_thread_began() {
     let tlb = machine::<6, RoundRobin>(1, Fake::new(1, 12));
     let a = space(tlb, 1);
     let _ = machine::switch(tlb, 0, &a);

@@ -77,7 +77,7 @@ fn in_the_last_epoch_a_pinned_space_is_flushed_under_its_own_tag() {
 }
 
 #[test]
-fn in_the_last_epoch_who_left_a_pinned_space_drops_what_it_holds_on_its_way_back() {
+fn in_the_last_epoch_a_cpu_flushes_when_it_switches_back_to_a_pinned_space() {
     let tlb = machine(Fake::new(CPUS, 8).without_broadcast());
     let (a, tag) = pinned(tlb);
     let _ = switch(tlb, OTHER, &a);

@@ -470,7 +470,7 @@ fn local_04_this_cpu_is_neither_sent_nor_shared() {
 }
 
 #[test]
-fn local_07_what_a_cpu_has_said_is_settled_before_its_root_is_loaded() {
+fn local_07_what_a_cpu_published_is_settled_before_it_loads_a_root() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16));
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let check = |space: &AddressSpace<Fake>| {
@@ -549,7 +549,7 @@ fn local_06_a_parked_cpu_drops_out_and_is_told_again_when_it_is_back() {
 // ---- Shared TLBs
 
 #[test]
-fn where_entries_are_shared_nobody_is_spared_who_may_have_brought_some_in() {
+fn where_entries_are_shared_a_cpu_that_left_is_reached_too() {
     let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
     let a = space(tlb, 1);
     let _ = switch(tlb, 0, &a);

@@ -15,7 +15,7 @@ const OTHER: u32 = 70;
 // ---- Flushes
 
 #[test]
-fn where_walks_outlive_tags_that_cpus_have_for_themselves_who_left_is_told_of_a_table() {
+fn where_walks_outlive_per_cpu_tags_a_cpu_that_left_is_told_of_a_freed_table() {
     let tlb = recent(CPUS, Fake::new(CPUS, 12).with_walks_that_outlive_tags());
     let (a, b) = (space(tlb, 1), space(tlb, 2));
     let _ = switch(tlb, OTHER, &a);
@@ -58,7 +58,7 @@ fn where_entries_are_shared_a_fresh_tag_is_taken_if_no_other_cpu_runs_the_space(
 // ---- Faults
 
 #[test]
-fn a_fault_that_the_tables_no_longer_ask_for_is_spurious_and_forgotten_by_who_runs_the_space() {
+fn a_fault_that_the_tables_allow_is_spurious_and_its_page_is_flushed_where_the_space_runs() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let (a, b) = (space(tlb, 1), space(tlb, 2));
         let _ = switch(tlb, 0, &a);

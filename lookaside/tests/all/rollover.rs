@@ -9,7 +9,7 @@ use crate::support::{
 use lookaside::tags::GlobalAsidsConfig;
 
 #[test]
-fn every_tag_comes_back_when_the_epoch_turns_but_the_one_that_the_register_names() {
+fn a_rollover_frees_every_tag_but_the_one_that_the_register_names() {
     let config = GlobalAsidsConfig { tags: 256, ..Default::default() };
     let tlb = epochs_with(1, Fake::new(1, 8), config);
     for _ in 0..tlb.tags().usable() {

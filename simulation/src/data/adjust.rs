@@ -1,4 +1,4 @@
-//! Numbers of a machine that are changed in memory: what fitting does.
+//! Numbers of a machine that are changed in memory: what fitting does, and more sockets than the file has.
 
 use lookaside_machine::timed::Price;
 use lookaside_terminal::Refused;
@@ -10,6 +10,14 @@ impl Machine {
     #[must_use]
     pub fn number(&self, name: &str) -> Option<f64> {
         self.values.iter().find(|value| value.name == name).map(|value| value.number)
+    }
+
+    /// Gives it another number of sockets, each a node of its own, and says so in its key. How far they are from each other
+    /// stays what it is.
+    pub fn set_sockets(&mut self, sockets: u32) {
+        self.model.topology.sockets = sockets;
+        self.model.topology.nodes = sockets;
+        self.key = format!("{}, sockets: {sockets}", self.key);
     }
 
     /// Sets a price or a path by its name, in the unit of the file.

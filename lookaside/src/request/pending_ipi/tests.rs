@@ -96,7 +96,7 @@ fn what_a_cpu_has_claimed_that_stops_is_handled_all_the_same() {
 }
 
 #[test]
-fn among_many_who_call_a_cpu_those_who_come_late_write_nothing() {
+fn of_many_initiators_that_send_one_ipi_the_later_write_nothing() {
     let target = PendingIpi::<Busy>::NEW;
     let called = &target.word;
     assert!(target.set(CpuId(1), false), "nobody has, so that it must be interrupted");

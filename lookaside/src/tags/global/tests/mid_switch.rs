@@ -8,7 +8,7 @@ fn looked_at(tlb: Machine, cpu: u32) -> (u64, u64) {
 }
 
 #[test]
-fn only_a_space_that_leaves_its_tag_waits_for_who_has_joined_and_not_loaded() {
+fn only_a_space_that_is_retagged_waits_for_cpus_mid_switch() {
     let tlb = private();
     let (a, b) = (lasting(tlb), lasting(tlb));
     let _ = switch(tlb, 1, b);
@@ -83,7 +83,7 @@ fn whoever_comes_after_the_last_has_loaded_looks_at_nobody() {
 }
 
 #[test]
-fn a_rollover_looks_for_who_is_late_unless_registers_are_parked_before_joining() {
+fn a_rollover_looks_for_cpus_mid_switch_unless_registers_are_parked_before_adoption() {
     for (sharing, loads) in [(Sharing::Private, 1), (Sharing::Shared, 0)] {
         let tlb = machine(sharing, 3, FEW);
         let _ = switch(tlb, 2, lasting(tlb));

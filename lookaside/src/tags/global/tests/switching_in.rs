@@ -139,7 +139,7 @@ fn assign_asid_losing_a_race_adopts_the_winners_cookie() {
 }
 
 #[test]
-fn no_epoch_is_joined_before_its_map_shows_what_is_kept() {
+fn no_epoch_is_adopted_before_its_map_has_the_reserved_tags() {
     for access in 1..=60 {
         let tlb = private();
         let a = lasting(tlb);
