@@ -119,11 +119,10 @@ impl<'a> State<'a> {
     ) -> Self {
         let bells = arena.fill(cpus, |_| Line(Word::ZERO));
         timed::name(bells, "queues of threads");
-        let gate = |name, open| Gate::new(arena, name, open);
         let program = &workload.program;
         let words = arena.fill(program.words.len(), |_| Line(Word::ZERO));
         timed::name(words, "words");
-        let locks = program.locks.iter().map(|_| gate("locks", gate::WHOLE)).collect();
+        let locks = program.locks.iter().map(|_| Gate::new(arena, "locks", gate::WHOLE)).collect();
         let mut shared: Vec<Option<Process>> = vec![None; workload.spaces.len()];
         let mut own: Vec<Vec<Process>> = vec![Vec::new(); workload.spaces.len()];
         let counts: Vec<usize> = (0..workload.groups.len())
@@ -132,7 +131,7 @@ impl<'a> State<'a> {
         let most = counts.iter().copied().max().unwrap_or(0);
         let semaphores = program.semaphores.iter().map(|one| {
             let gates = if one.each { most } else { 1 };
-            (0..gates).map(|_| gate("semaphores", one.first)).collect()
+            (0..gates).map(|_| Gate::new(arena, "semaphores", one.first)).collect()
         });
         let semaphores = semaphores.collect();
         let copied = RefCell::new(Copied::new());
@@ -188,7 +187,7 @@ impl<'a> State<'a> {
             woken: Cell::new(0),
             semaphores,
             locks,
-            barrier: gate("barrier", 0),
+            barrier: Gate::new(arena, "barrier", 0),
             meet: Cell::new(meet),
             counters: [(); 2].map(|()| workload.counters.iter().map(|_| Cell::new(0)).collect()),
             timers: [(); 2]
