@@ -102,7 +102,7 @@ const ROWS: [Row; 51] = [
     row("x86-recent/protect", "flush of a page under a lock, alone", MANY, Some(PROTECT_X86)),
     row("x86-recent/unmap-4096", "the same in a space of 4096 CPUs", MANY, Some(UNMAP_4096)),
     row("arm64/shootdown-1", "unmap with another CPU, both sides", MANY, Some(335)),
-    row("riscv/shootdown-1", "unmap with another CPU, both sides", MANY, Some(860)),
+    row("riscv/shootdown-1", "unmap with another CPU, both sides", MANY, Some(750)),
     row("x86-recent/shootdown-1", "unmap with another CPU, both sides", MANY, Some(SHOOTDOWN[0])),
     row("x86-recent/shootdown-15", "unmap with 15 CPUs, all sides", MANY, Some(SHOOTDOWN[1])),
     row("x86-recent/shootdown-63", "unmap with 63 CPUs, all sides", MANY, Some(SHOOTDOWN[2])),

@@ -21,11 +21,11 @@ const ROWS: [Row; 9] = [
     Row("arm64/switch", 40, 15),
     Row("riscv/switch", 43, 15),
     Row("x86-recent/switch", 62, 16),
-    Row("arm64/unmap", 78, 23),
-    Row("riscv/unmap", 80, 21),
+    Row("arm64/unmap", 70, 23),
+    Row("riscv/unmap", 72, 21),
     Row("x86-recent/unmap", 78, 23),
     Row("arm64/shootdown-1", 134, 27),
-    Row("riscv/shootdown-1", 174, 29),
+    Row("riscv/shootdown-1", 171, 28),
     Row("x86-recent/shootdown-1", 164, 30),
 ];
 

@@ -1,11 +1,7 @@
 //! The instructions of three architectures on the host: each is a volatile store of its operand,
 //! which is one or two instructions of the host, as it would be of the real CPU.
 
-use core::{
-    cell::{Cell, UnsafeCell},
-    ptr,
-    sync::atomic::AtomicU64,
-};
+use core::{cell::UnsafeCell, ptr, sync::atomic::AtomicU64};
 
 use lookaside::{
     Error, Platform,
@@ -22,24 +18,26 @@ use lookaside_testkit::{COSTS, Hardware};
 use crate::WORDS;
 
 /// A place that the compiler must write to when it is told to, and read from.
-struct Port(UnsafeCell<u64>);
+struct Port<T = u64>(UnsafeCell<T>);
 
 // SAFETY: the program has one thread.
-unsafe impl Sync for Port {}
+unsafe impl<T> Sync for Port<T> {}
 
 impl Port {
     const fn new() -> Self {
         Self(UnsafeCell::new(0))
     }
+}
 
+impl<T: Copy> Port<T> {
     #[inline(always)]
-    fn write(&self, value: u64) {
+    fn write(&self, value: T) {
         // SAFETY: the place is ours, aligned and initialised, and no reference to it exists.
         unsafe { ptr::write_volatile(self.0.get(), value) }
     }
 
     #[inline(always)]
-    fn read(&self) -> u64 {
+    fn read(&self) -> T {
         // SAFETY: as in `write`.
         unsafe { ptr::read_volatile(self.0.get()) }
     }
@@ -167,21 +165,19 @@ impl x86_64::Instructions for Insn {
     }
 }
 
-thread_local! {
-    /// The number of this CPU, where kernels have it: behind the register for per-CPU data.
-    static CPU: Cell<u32> = const { Cell::new(0) };
-    /// The IPI handler of the CPUs.
-    static HANDLER: Cell<Option<&'static dyn Fn()>> = const { Cell::new(None) };
-}
+/// The number of this CPU: one load, as where kernels have it, behind the register for per-CPU data.
+static CPU: Port<u32> = Port(UnsafeCell::new(0));
+/// The IPI handler of the CPUs.
+static HANDLER: Port<Option<&'static dyn Fn()>> = Port(UnsafeCell::new(None));
 
 /// Goes on as another CPU: the one thread is all of them in turn.
 pub(crate) fn become_cpu(cpu: u32) {
-    CPU.set(cpu);
+    CPU.write(cpu);
 }
 
 /// Sets the IPI handler. Without one, IPIs get lost.
 pub(crate) fn set_handler(handler: &'static dyn Fn()) {
-    HANDLER.set(Some(handler));
+    HANDLER.write(Some(handler));
 }
 
 /// A machine with this translation hardware, of up to 32 times so many CPUs.
@@ -215,19 +211,19 @@ unsafe impl<M: Mmu, const CPU_WORDS: usize> Platform for Host<M, CPU_WORDS> {
 
     #[inline(always)]
     fn cpu(&self) -> CpuId {
-        CpuId(CPU.get())
+        CpuId(CPU.read())
     }
 
     /// Each target handles its IPI before this returns.
     fn send_ipi(&self, targets: lookaside::platform::Targets) {
-        let sender = CPU.get();
-        if let Some(handler) = HANDLER.get() {
+        let sender = CPU.read();
+        if let Some(handler) = HANDLER.read() {
             for target in targets.iter() {
-                CPU.set(target.0);
+                become_cpu(target.0);
                 handler();
             }
         }
-        CPU.set(sender);
+        CPU.write(sender);
     }
 
     fn relax(&self) {

@@ -7,8 +7,8 @@ use crate::{
     platform::{Platform, Stuck},
     range::VaRange,
     request::{
-        BroadcastRequest, DescribedRequest, FlushRequest, FlushScope, Initiators, Kept,
-        MAX_DISTINCT, RING_SLOTS, ReceivedRequest, RequestQueue,
+        BroadcastRequest, DescribedRequest, FlushRanges, FlushRequest, FlushScope, Initiators,
+        Kept, MAX_DISTINCT, RING_SLOTS, ReceivedRequest, RequestQueue,
     },
     space::AddressSpace,
     tlb::{CurrentCpu, Tags, Tlb},
@@ -345,6 +345,12 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     fn handle_requests(&self, processed: u64, latest: u64) {
         let queue = self.queue();
         let requests = latest - processed;
+        if requests == 1
+            && let Some(useful) = self.process_range(latest)
+        {
+            queue.acknowledge(latest);
+            return self.record_served(1, useful.into());
+        }
         let useful = if requests == 1 {
             // All loads come before the first invalidation, and one store follows the last: both
             // invalidations and the return from an interrupt may make a CPU wait for its loads.
@@ -364,6 +370,15 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         };
         queue.acknowledge(latest);
         self.record_served(requests, useful);
+    }
+
+    /// Does the flush of request `number`, if that is one range of a space, and returns whether it found anything to do.
+    #[inline(always)] // Out of line, the range would be in memory.
+    fn process_range(&self, number: u64) -> Option<bool> {
+        let initiator = self.tlb.queue(self.queue().initiator_of(number)?)?;
+        let (scope, range) = initiator.own_request.read_range()?;
+        let request = FlushRequest { scope, ranges: &FlushRanges::of(range), early: false };
+        Some(T::flush_local(&self.for_allocator(), &request))
     }
 
     /// Processes several requests, successive ones for one space as one.

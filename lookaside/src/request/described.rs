@@ -175,15 +175,38 @@ impl<W: Word> DescribedRequest<W> {
     /// As a target: the request of the owner of this queue, if it is readable. The owner does not write it while it
     /// waits for us; but it may have stopped waiting, because of [`crate::conformance`] or a panic.
     pub(crate) fn read_whole(&self) -> Option<ReceivedRequest> {
+        self.read_unchanged(|| Some(self.read()))
+    }
+
+    /// As [`Self::read_whole`], if it is one range of a space, without tables, and not early, as most requests are: in registers.
+    #[inline]
+    pub(crate) fn read_range(&self) -> Option<(FlushScope, VaRange)> {
+        self.read_unchanged(|| {
+            // One range, and no flag.
+            let is_all = described(&self.shape) == 1;
+            let range = || VaRange::of_words(self.ranges[0].each_ref().map(described));
+            is_all.then(|| (self.space(), range()))
+        })
+    }
+
+    /// What `read` returns, if the words that it reads are of one request.
+    #[inline(always)] // Out of line, what was read would be in memory.
+    fn read_unchanged<R>(&self, read: impl FnOnce() -> Option<R>) -> Option<R> {
         // ORDER O-DESCRIBED (pairs with O-DESCRIBE): all of it is of one request if that was there
         // before it was read and still is afterwards.
         let serial = self.serial.load(Ordering::Acquire);
         if !serial.is_multiple_of(2) {
             return None;
         }
-        let received = self.read();
+        let found = read()?;
         // Relaxed: after the loads of `described`, which acquire.
-        (self.serial.load(Ordering::Relaxed) == serial).then_some(received)
+        if self.serial.load(Ordering::Relaxed) == serial { Some(found) } else { None }
+    }
+
+    /// The space of the owner's request, if it has one.
+    fn space(&self) -> FlushScope {
+        let (generation, context) = (described(&self.generation), described(&self.context));
+        FlushScope::AddressSpace { context, first: generation, last: generation }
     }
 
     /// The words of the owner's request, which may be of several requests.
@@ -217,8 +240,7 @@ impl<W: Word> DescribedRequest<W> {
         } else if shape & LEAVE != 0 {
             FlushScope::Leave { root: described(&self.context) }
         } else {
-            let (generation, context) = (described(&self.generation), described(&self.context));
-            FlushScope::AddressSpace { context, first: generation, last: generation }
+            self.space()
         };
         ReceivedRequest { scope, ranges, early: shape & EARLY != 0 }
     }

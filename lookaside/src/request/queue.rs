@@ -97,7 +97,7 @@ impl<W: Word> RequestQueue<W> {
     }
 
     /// As the target: the initiator of `number`, if its slot is readable.
-    fn initiator_of(&self, number: u64) -> Option<CpuId> {
+    pub(crate) fn initiator_of(&self, number: u64) -> Option<CpuId> {
         // ORDER O-SLOT-READ (pairs with O-POST): as there.
         let found = self.slot(number).load(Ordering::Acquire);
         let from = CpuId((found & ((1 << CPU_BITS) - 1)) as u32);
@@ -113,10 +113,9 @@ impl<W: Word> RequestQueue<W> {
     where
         W: 'c,
     {
-        let Some(initiator) = self.initiator_of(number).and_then(of) else {
-            return ReceivedRequest::EVERYTHING;
-        };
-        initiator.own_request.read_whole().unwrap_or(ReceivedRequest::EVERYTHING)
+        let initiator = self.initiator_of(number).and_then(of);
+        let received = initiator.and_then(|initiator| initiator.own_request.read_whole());
+        received.unwrap_or(ReceivedRequest::EVERYTHING)
     }
 
     /// The last number that the owner, which is this CPU, has processed.
