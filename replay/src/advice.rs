@@ -6,6 +6,9 @@
 //! programs access their pages (an interrupt waits for accesses under way: 3 % in `compile.trace`), so in these replays
 //! they [hardly do](WorkingSet::hardly_used). Refills do depend on it: they are replayed apart, with a smaller and a
 //! larger working set.
+//!
+//! Where that takes too long, as with interrupts on many CPUs, all mechanisms are replayed with the same [pieces](Script::excerpt)
+//! of the trace.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,9 +18,10 @@ use lookaside_simulation::{
     workload::Metric,
 };
 use lookaside_terminal::Refused;
+use lookaside_traces::reconstruct::{Excerpt, Script};
 use rayon::prelude::*;
 
-use super::{BAND, Replayed, Setup, WorkingSet, inputs::Inputs, plausible::Done, replay};
+use super::{BAND, NS, Replayed, Setup, WorkingSet, inputs::Inputs, plausible::Done, replay};
 
 /// A difference below this part of the time of all CPUs is not worth a choice: benchmarks do not show it.
 pub const MATTERS: f64 = 0.001;
@@ -33,8 +37,14 @@ const TAIL: f64 = 0.05;
 
 /// The least and the most plausible machines, unless their number is given.
 pub const MACHINES: [usize; 2] = [4, 64];
-/// How many events the plausible machines may take, unless their number is given: some 20 seconds of two CPUs.
-const EVENTS: u64 = 400_000_000;
+/// How many events two CPUs simulate in a second, about.
+const EVENTS: u64 = 20_000_000;
+/// A part of the trace tells how long all of it would take, if all of it is so long at least.
+const PROBE: f64 = 1.0 / 64.0;
+/// An excerpt is in so many pieces.
+pub const PIECES: usize = 64;
+/// It is at least so many nanoseconds long: copies of programs begin up to a millisecond after each other.
+const SHORTEST: u64 = 4_000_000;
 /// How many replays show what it turns on: two mechanisms with three prices at two ends.
 const INFLUENCES: u64 = 12;
 /// How many CPUs refills are replayed on: what a CPU accesses does not depend on how many there are, but Linux broadcasts
@@ -50,8 +60,10 @@ pub struct Advising<'a> {
     pub machine: &'a Machine,
     /// Where prices lie that are not known exactly.
     pub ranges: &'a Ranges,
-    /// How many plausible machines; none for as many as do not take long.
+    /// How many plausible machines; none for as many as the budget allows.
     pub machines: Option<usize>,
+    /// About how many seconds two CPUs may take for the replays on plausible machines.
+    pub budget: u64,
     /// What pseudo-random numbers begin with.
     pub seed: u64,
 }
@@ -106,6 +118,8 @@ pub struct Advice {
     pub plausible: Answer,
     /// How many CPUs the refills are of.
     pub refill_cpus: usize,
+    /// The part of the trace that was replayed, by its steps, but for the refills.
+    pub part: f64,
 }
 
 /// What refills take under each mechanism, as parts of the time of all CPUs, with the large working set and then with the
@@ -127,8 +141,10 @@ impl Advising<'_> {
         let tries: Vec<(&str, WorkingSet)> = (sets.iter())
             .flat_map(|&set| strategies.iter().map(move |strategy| (strategy.as_str(), set)))
             .collect();
+        let script = &self.inputs.script;
         let run = |&(strategy, set): &(&str, WorkingSet)| {
-            let replayed = self.run(self.machine, strategy, self.seed, self.refill_cpus(), set);
+            let cpus = self.refill_cpus();
+            let replayed = self.run(script, self.machine, strategy, self.seed, cpus, set);
             done(tries.len() as u64);
             replayed.map(|replayed| replayed.share_of(replayed.upkeep.refills))
         };
@@ -139,8 +155,30 @@ impl Advising<'_> {
         self.inputs.cpus.min(REFILL_CPUS)
     }
 
+    /// As much of the trace as the budget allows for the fewest machines; none if that is all of it.
+    fn excerpt(&self) -> Result<Option<Excerpt>, Refused> {
+        let Inputs { script, strategies, cpus, working_set, .. } = self.inputs;
+        if (script.length as f64 * PROBE) < SHORTEST as f64 / 8.0 {
+            return Ok(None);
+        }
+        let probe = script.excerpt(PIECES, PROBE);
+        let set = working_set.hardly_used();
+        let runs = all(strategies, |strategy| {
+            self.run(&probe.script, self.machine, strategy, self.seed, *cpus, set)
+        })?;
+        let events = runs.iter().map(|run| run.events).sum::<u64>() as f64;
+        let machines = self.machines.unwrap_or(MACHINES[0]) + 1;
+        let needed = events / probe.part * machines as f64;
+        let part = self.budget.saturating_mul(EVENTS) as f64 / needed;
+        // Long enough for the copies of programs, which begin one after the other.
+        let least = probe.part * SHORTEST as f64 / probe.script.length.max(1) as f64;
+        let part = part.max(least);
+        Ok((part < 1.0).then(|| script.excerpt(PIECES, part)))
+    }
+
     fn run(
         &self,
+        script: &Script,
         machine: &Machine,
         strategy: &str,
         seed: u64,
@@ -149,7 +187,7 @@ impl Advising<'_> {
     ) -> Result<Replayed, Refused> {
         let setup = Setup { cpus, working_set, ..self.inputs.setup(machine, strategy, seed) };
         let of = |Refused(why)| Refused(format!("strategy `{strategy}`: {why}"));
-        replay(&self.inputs.script, &setup).map_err(of)
+        replay(script, &setup).map_err(of)
     }
 
     /// The advice; calls `done` after each replay with how many there are, as far as is known, or 0.
@@ -159,18 +197,26 @@ impl Advising<'_> {
     /// If the trace cannot be replayed under a mechanism.
     pub fn advise(&self, Refills(refills): Refills, done: &Done<'_>) -> Result<Advice, Refused> {
         let strategies = &self.inputs.strategies;
+        let excerpt = self.excerpt()?;
+        let (script, part) = match &excerpt {
+            Some(Excerpt { script, part }) => (script, *part),
+            None => (&self.inputs.script, 1.0),
+        };
+        let traced = (self.inputs.script.length as f64 * part) as u64 * NS;
         let replays = AtomicU64::new(0);
         let run = |machine: &Machine, strategy: &str, seed, cpus, working_set| {
-            let replayed = self.run(machine, strategy, seed, cpus, working_set);
+            let replayed = self.run(script, machine, strategy, seed, cpus, working_set);
             done(replays.load(Ordering::Relaxed));
-            replayed
+            replayed.map(|replayed| Replayed { traced, ..replayed })
         };
         let (cpus, set) = (self.inputs.cpus, self.inputs.working_set);
         let file: Vec<Replayed> = all(strategies, |strategy| {
             run(self.machine, strategy, self.seed, cpus, set.hardly_used())
         })?;
         let events: Vec<u64> = file.iter().map(|run| run.events).collect();
-        let machines = self.machines.unwrap_or_else(|| affordable(&events, EVENTS));
+        let machines = self
+            .machines
+            .unwrap_or_else(|| affordable(&events, self.budget.saturating_mul(EVENTS)));
         // Each with the file's numbers, and on each plausible machine.
         replays.store((strategies.len() * (machines + 1)) as u64, Ordering::Relaxed);
         let question = Question {
@@ -222,6 +268,7 @@ impl Advising<'_> {
             mechanisms,
             plausible,
             refill_cpus: self.refill_cpus(),
+            part,
         })
     }
 }

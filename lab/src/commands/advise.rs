@@ -39,10 +39,13 @@ pub(crate) struct Arguments {
     /// library's.
     #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',')]
     strategy: Vec<String>,
-    /// Ask this many plausible machines, which differ in what is not known exactly, 4 to 10000. Default: as many as do not
-    /// take long.
+    /// Ask this many plausible machines, which differ in what is not known exactly, 4 to 10000. Default: as many as the budget
+    /// allows.
     #[arg(long, value_name = "N")]
     plausible: Option<usize>,
+    /// About how many seconds two CPUs may take for the plausible machines. Of a trace that takes longer, pieces are replayed.
+    #[arg(long, value_name = "S", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    budget: u64,
     /// Seed of the pseudo-random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -105,8 +108,8 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         ))
         .into());
     }
-    let (machines, seed) = (arguments.plausible, arguments.seed);
-    let asked = Advising { inputs: &inputs, machine, ranges: &book.ranges, machines, seed };
+    let Arguments { plausible: machines, budget, seed, .. } = *arguments;
+    let asked = Advising { inputs: &inputs, machine, ranges: &book.ranges, machines, budget, seed };
     // These take many times as long as the others, so that both have a count of their own.
     let template = "{pos} of {len} replays for refills, {elapsed}, {eta} left";
     let bar = progress::styled(None, template, "replays for refills");

@@ -38,7 +38,8 @@ fn the_number_of_replays_is_right() {
         let inputs = choice.inputs(&trace, &mut book).unwrap();
         let machine = book.machine("zen5").unwrap();
         let (ranges, count) = (&book.ranges, Some(machines));
-        let asked = Advising { inputs: &inputs, machine, ranges, machines: count, seed: 1 };
+        let asked =
+            Advising { inputs: &inputs, machine, ranges, machines: count, budget: 20, seed: 1 };
         let [refills, replays, plausible] = [0; 3].map(|_| Told::default());
         let of = asked.refills(&|all| refills.note(all)).unwrap();
         asked.advise(of, &|all| replays.note(all)).unwrap();

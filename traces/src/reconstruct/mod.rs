@@ -13,6 +13,7 @@ mod areas;
 mod bits;
 mod counts;
 mod ends;
+mod excerpt;
 mod frames;
 mod linux;
 mod memory;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 
 use lookaside_terminal::Refused;
 
+pub use self::excerpt::Excerpt;
 use crate::{Call, KernelCounts, Pages, Trace, reconstruct::ahead::Ahead};
 
 /// The source of flushes.
