@@ -8,7 +8,7 @@ use core::{
 };
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, ToSocketAddrs as _},
     path::PathBuf,
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
@@ -34,7 +34,7 @@ const HEAD: u64 = 16 * 1024;
   lookaside watch --prometheus 9100
   lookaside watch --prometheus 10.0.0.7:9464   open to others: they see names of processes")]
 pub(crate) struct Arguments {
-    /// Where to answer: an address and a port, or a port of this machine alone.
+    /// Where to answer: an address or a name and a port, or a port of this machine alone.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9464", value_parser = address)]
     prometheus: SocketAddr,
     /// Watch for this many seconds. Without it until Ctrl-C.
@@ -49,8 +49,9 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
-    text.parse().map_err(|_| {
-        format!("`{text}` is neither a port nor an address and a port, as 127.0.0.1:9464")
+    // A name may stand for several addresses: the first is the system's choice.
+    text.to_socket_addrs().ok().and_then(|mut all| all.next()).ok_or_else(|| {
+        format!("`{text}` is neither a port nor an address or a known name and a port, as 127.0.0.1:9464")
     })
 }
 
@@ -137,7 +138,11 @@ mod tests {
         assert_eq!(shown(":9100").as_deref(), Ok("127.0.0.1:9100"));
         assert_eq!(shown("0.0.0.0:1").as_deref(), Ok("0.0.0.0:1"));
         assert_eq!(shown("[::1]:1").as_deref(), Ok("[::1]:1"));
-        assert!(shown("localhost:1").is_err() && shown("70000").is_err());
+        let local = address("localhost:1").unwrap();
+        assert!(local.ip().is_loopback() && local.port() == 1);
+        for wrong in ["70000", "localhost", "no.such.name.invalid:1", ""] {
+            assert!(shown(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
