@@ -6,7 +6,7 @@ use lookaside::{
     arch::{
         Errata, Held, Mmu, Root, Sharing, Tag,
         aarch64::{
-            Aarch64, AsidIn, Config, Features, IdRegisters, Pairing, Stage2, Stage2Config,
+            Aarch64, AsidIn, Bbm, Config, Features, IdRegisters, Pairing, Stage2, Stage2Config,
             registers::{TCR_A1, TCR_AS, TCR_DS, TCR_EPD0, VTCR_DS, VTCR_SL2, VTCR_T0SZ, VTCR_VS},
         },
     },
@@ -88,6 +88,10 @@ fn a_cpu_that_lacks_a_feature_in_use_is_refused() {
     let paired = Config { pairing: Pairing::Paired, ..config() };
     let thunder = Features { midr: 0x431f_0a11, ..full };
     assert!(missing(paired, thunder) && !missing(config(), thunder) && !missing(paired, full));
+    // The size of a block is changed without a flush, which the other CPU cannot do.
+    let free = Features { bbm: Bbm::Level3, ..full };
+    assert!(missing(Config { features: free, ..config() }, full));
+    assert!(!missing(Config { features: free, ..config() }, free) && !missing(config(), free));
     // What the kernel holds back is not asked for.
     let modest = Features { range_ops: false, level_hints: false, ..full };
     assert!(!missing(Config { features: modest, ..config() }, modest));

@@ -1,7 +1,8 @@
 //! The allocator that is chosen at run time: which one is chosen, what is refused, and that it does what the chosen one
 //! does by itself.
 
-use core::fmt::Debug;
+use core::{fmt::Debug, panic::AssertUnwindSafe};
+use std::panic::catch_unwind;
 
 use crate::support::{
     Fake, Op,
@@ -12,7 +13,7 @@ use crate::support::{
 };
 use lookaside::{
     AddressSpace, Cpu, Error, Gather, KernelGather, Tlb,
-    arch::Root,
+    arch::{Root, Tag},
     flush::Batch,
     platform::{CpuId, MAX_CPUS},
     tags::{AsidScope, Asids, AsidsConfig, GlobalAsidsConfig, Switched},
@@ -349,6 +350,15 @@ fn tags_of_each_cpus_own_cannot_be_pinned() {
     assert_eq!(this_cpu(tlb).unpin(&a), Err(Error::NotPinned));
     let other = chosen(1, Fake::new(1, 12), forced(PER_CPU, FEW));
     assert_eq!(this_cpu(other).unpin(&a), Err(Error::OtherTlb));
+}
+
+#[test]
+fn a_switch_to_a_space_of_another_tlb_is_refused() {
+    let [tlb, other] = [1, 2].map(|_| chosen(1, Fake::new(1, 12), forced(PER_CPU, FEW)));
+    let a = space(other, 1);
+    let refused = catch_unwind(AssertUnwindSafe(|| this_cpu(tlb).switch(&a))).unwrap_err();
+    assert!(refused.downcast_ref::<String>().unwrap().contains(&Error::OtherTlb.to_string()));
+    assert_eq!(this_cpu(tlb).tag(), Tag::RESERVED, "nothing was loaded");
 }
 
 #[test]

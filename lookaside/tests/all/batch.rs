@@ -425,6 +425,36 @@ fn a_pinned_space_is_broadcast_in_a_batch_too() {
 }
 
 #[test]
+fn a_pinned_space_is_broadcast_in_a_batch_that_would_have_to_wait() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16).with_broadcasts_that_wait());
+    // IPIs are cheaper, and reach no device.
+    tlb.platform().set_costs(|costs| costs.broadcast.wait = 1_000_000_000);
+    let a = space(tlb, 1);
+    let _ = on(0, || this_cpu(tlb).pin(&a)).unwrap();
+    let _ = switch(tlb, 1, &a);
+    let mut batch = batch(tlb);
+    defer(tlb, 0, &a, &mut batch, What::Page);
+    let _ = complete(tlb, 0, batch);
+    assert_eq!(tlb.platform().outcome(), (Outcome::Broadcast, 0));
+}
+
+#[test]
+fn a_batch_broadcasts_what_cpus_may_hold_that_do_not_run_the_space() {
+    let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared().with_broadcasts_that_wait());
+    // As above: a CPU that ran the space may have given its entries to another.
+    tlb.platform().set_costs(|costs| costs.broadcast.wait = 1_000_000_000);
+    let a = space(tlb, 1);
+    for cpu in [1, 2] {
+        let _ = switch(tlb, cpu, &a);
+    }
+    park(tlb, 1);
+    let mut batch = batch(tlb);
+    defer(tlb, 0, &a, &mut batch, What::Page);
+    let _ = complete(tlb, 0, batch);
+    assert_eq!(tlb.platform().outcome(), (Outcome::Broadcast, 0));
+}
+
+#[test]
 fn a_batch_without_room_for_every_cpu_is_refused() {
     let tlb = recent(CPUS, Fake::new(CPUS, 12));
     let short = Batch::new(tlb, words(3)).map(drop);

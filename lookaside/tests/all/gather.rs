@@ -483,3 +483,25 @@ fn relies_on_after_early_flushes_waits_for_invalidation_once() {
     check(recent(2, Fake::new(2, 12)));
     check(epochs(2, Fake::new(2, 16).without_broadcast()));
 }
+
+#[test]
+fn a_flush_of_one_page_is_of_what_a_dropped_gather_has_left_too() {
+    fn check<T: Asids>(tlb: crate::support::machine::Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 0, &a);
+        let mut gather = Gather::new(&a);
+        gather.revoke(pages(0x9000, 1));
+        drop(gather);
+        tlb.platform().forget_logs();
+        this_cpu(tlb).flush_range(&a, pages(0x5000, 1));
+        let acts = tlb.platform().acts();
+        let everything = |(_, op): &(u32, Op)| matches!(op, Op::FlushTag(_) | Op::FlushAll);
+        assert!(acts.iter().any(everything), "nobody knows what was revoked there: {acts:?}");
+        // That is done with.
+        tlb.platform().forget_logs();
+        this_cpu(tlb).flush_range(&a, pages(0x5000, 1));
+        let acts = tlb.platform().acts();
+        assert!(!acts.iter().any(everything) && acts.len() == 1, "{acts:?}");
+    }
+    both!(check);
+}

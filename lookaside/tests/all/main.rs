@@ -40,6 +40,7 @@ mod pending;
 mod per_cpu_asids;
 mod pinning;
 mod presence;
+mod publishing;
 mod reach;
 mod real_threads;
 mod regimes;

@@ -7,7 +7,7 @@ use core::panic::AssertUnwindSafe;
 use super::{
     super::{Config, Features, Levels, Pcid, X86, invlpgb::PageLimit},
     BROADCASTING, FULL, NO_INVPCID, PLAIN,
-    cpu::Cpu,
+    cpu::{Cpu, PCIDE},
     sequences::{AT_EXIT, OFF, PAIR, ROOT, x86},
 };
 use crate::{
@@ -46,6 +46,18 @@ fn configs_that_the_boot_cpu_cannot_support_are_refused() {
     for address in [0x1001, 1 << 46] {
         let config = Config { reserved_root: address, ..PLAIN };
         assert_eq!(refusal(&FULL, config), Some(Error::BadRoot { address }));
+    }
+}
+
+#[test]
+fn a_cpu_that_is_admitted_has_pcids_on_if_and_only_if_the_machine_uses_them() {
+    for (config, wanted) in [(PLAIN, PCIDE), (OFF, 0)] {
+        let cpu = Cpu::new(FULL);
+        let machine = x86(&cpu, &FULL, config);
+        // The next one to come up, as firmware has left it.
+        cpu.cr4.set(cpu.cr4.get() ^ PCIDE);
+        assert_eq!(machine.admit(&FULL), Ok(Errata::NONE));
+        assert_eq!(cpu.cr4.get() & PCIDE, wanted);
     }
 }
 
