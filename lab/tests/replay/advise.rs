@@ -231,3 +231,17 @@ fn what_is_known_hardly_depends_on_accesses() {
         }
     }
 }
+
+#[test]
+fn of_a_trace_that_takes_longer_than_the_budget_pieces_are_replayed() {
+    let advised = |file: &str| {
+        let machine = ["--machine", "zen5", "--cpus", "12", "--plausible", "4", "--budget", "1"];
+        json(&[&[file][..], &machine].concat())
+    };
+    let is_said =
+        |of: &Value| of["assumptions"].to_string().contains("Of the trace 64 pieces were");
+    let (long, short) = (advised("traces/threads.trace"), advised("traces/sort.trace"));
+    let part = long["part"].as_f64().expect("a part");
+    assert!((0.01..0.9).contains(&part) && is_said(&long), "{long}");
+    assert!(short["part"] == 1.0 && !is_said(&short), "{short}");
+}
