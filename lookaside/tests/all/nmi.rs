@@ -88,3 +88,19 @@ fn an_nmi_is_kept_from_user_memory_where_the_kernel_has_a_root_of_its_own() {
         assert_eq!(tlb.nmi_uaccess_okay(&a), !own);
     }
 }
+
+#[test]
+fn an_nmi_is_kept_from_a_space_of_another_tlb() {
+    fn check<T: Strategy>(tlb: Machine<T>, other: Machine<T>) {
+        let (a, stranger) = (space(tlb, 1), space(other, 1));
+        for (tlb, space) in [(tlb, &a), (other, &stranger)] {
+            let _ = this_cpu(tlb).switch(space);
+        }
+        // The other one has the same root, tag and number.
+        assert_eq!(okay(tlb, [&a, &stranger]), FIRST);
+        assert_eq!(okay(other, [&a, &stranger]), SECOND);
+    }
+    let fake = || Fake::new(1, 12);
+    check(machine::recent(1, fake()), machine::recent(1, fake()));
+    check(machine::epochs(1, fake()), machine::epochs(1, fake()));
+}

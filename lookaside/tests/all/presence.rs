@@ -1,6 +1,6 @@
 //! Which CPUs are online, and what debug builds refuse to a CPU.
 
-use core::panic::AssertUnwindSafe;
+use core::{panic::AssertUnwindSafe, sync::atomic::Ordering};
 use std::panic::catch_unwind;
 
 use crate::support::{
@@ -34,6 +34,20 @@ fn no_cpu_reports_that_it_has_stopped_itself() {
     let stopped = on(1, || tlb.stopped(&(), CpuId(1)));
     assert_eq!(stopped, Err(Error::NotStopped { cpu: CpuId(1) }));
     assert!(tlb.is_online(CpuId(1)));
+}
+
+#[test]
+fn a_cpu_that_goes_on_is_not_reported_to_have_stopped() {
+    let tlb = recent(2, Fake::new(2, 12));
+    let a = space(tlb, 1);
+    let _ = switch(tlb, 1, &a);
+    tlb.platform().goes_on.store(true, Ordering::Relaxed);
+    let refused = Err(Error::NotStopped { cpu: CpuId(1) });
+    assert_eq!(on(0, || tlb.stopped(&(), CpuId(1))), refused);
+    assert!(
+        tlb.is_online(CpuId(1)) && on(1, || tlb.nmi_uaccess_okay(&a)),
+        "it still runs the space"
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ pub(crate) mod machine;
 
 use core::{
     cell::Cell,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use std::{
     collections::BTreeSet,
@@ -142,6 +142,8 @@ pub(crate) struct Fake {
     handler: OnceLock<Handler>,
     /// Called with each [`Stuck`].
     diagnosis: OnceLock<Diagnosis>,
+    /// Whether the CPUs go on, as far as the platform knows.
+    pub(crate) goes_on: AtomicBool,
 }
 
 pub(crate) struct FakeMmu {
@@ -189,6 +191,7 @@ impl Fake {
             pending: Mutex::default(),
             handler: OnceLock::new(),
             diagnosis: OnceLock::new(),
+            goes_on: AtomicBool::new(false),
         }
     }
 
@@ -487,7 +490,8 @@ unsafe impl Platform for Fake {
     }
 
     fn has_stopped(&self, _: CpuId) -> bool {
-        true // A pretended CPU executes nothing unless the test says so.
+        // A pretended CPU executes nothing unless the test says so.
+        !self.goes_on.load(Ordering::Relaxed)
     }
 
     fn mmu(&self) -> &FakeMmu {
