@@ -57,6 +57,16 @@ fn a_new_mapping_is_published() {
 }
 
 #[test]
+fn a_new_mapping_of_the_kernel_is_in_order_with_the_next_access() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let mapped = first(tlb, |tlb, _| this_cpu(tlb).map_kernel(pages(KERNEL, 1)));
+        assert_eq!(mapped, Some(Op::Settle), "`publish` alone is no barrier for this CPU's walks");
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+#[test]
 fn a_switch_to_the_same_space_settles_whatever_the_cpu_does_besides() {
     for fake in [Fake::new(CPUS, 16), Fake::new(CPUS, 16).shared()] {
         let stays = first(epochs(CPUS, fake), |tlb, a| {
