@@ -345,13 +345,11 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     fn handle_requests(&self, processed: u64, latest: u64) {
         let queue = self.queue();
         let requests = latest - processed;
-        if requests == 1
+        let useful = if requests == 1
             && let Some(useful) = self.process_range(latest)
         {
-            queue.acknowledge(latest);
-            return self.record_served(1, useful.into());
-        }
-        let useful = if requests == 1 {
+            useful.into()
+        } else if requests == 1 {
             // All loads come before the first invalidation, and one store follows the last: both
             // invalidations and the return from an interrupt may make a CPU wait for its loads.
             let received = self.received(latest);
