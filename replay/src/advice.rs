@@ -39,7 +39,7 @@ const TAIL: f64 = 0.05;
 pub const MACHINES: [usize; 2] = [4, 64];
 /// How many events two CPUs simulate in a second, about.
 const EVENTS: u64 = 20_000_000;
-/// A part of the trace tells how long all of it would take, if all of it is so long at least.
+/// This part of a trace tells how long all of it would take.
 const PROBE: f64 = 1.0 / 64.0;
 /// An excerpt is in so many pieces.
 pub const PIECES: usize = 64;
@@ -158,10 +158,13 @@ impl Advising<'_> {
     /// As much of the trace as the budget allows for the fewest machines; none if that is all of it.
     fn excerpt(&self) -> Result<Option<Excerpt>, Refused> {
         let Inputs { script, strategies, cpus, working_set, .. } = self.inputs;
-        if (script.length as f64 * PROBE) < SHORTEST as f64 / 8.0 {
+        if script.length < 8 * SHORTEST {
             return Ok(None);
         }
         let probe = script.excerpt(PIECES, PROBE);
+        if probe.script.length == 0 {
+            return Ok(None); // Nothing but mappings, or everything at one moment.
+        }
         let set = working_set.hardly_used();
         let runs = all(strategies, |strategy| {
             self.run(&probe.script, self.machine, strategy, self.seed, *cpus, set)
@@ -171,7 +174,7 @@ impl Advising<'_> {
         let needed = events / probe.part * machines as f64;
         let part = self.budget.saturating_mul(EVENTS) as f64 / needed;
         // Long enough for the copies of programs, which begin one after the other.
-        let least = probe.part * SHORTEST as f64 / probe.script.length.max(1) as f64;
+        let least = probe.part * SHORTEST as f64 / probe.script.length as f64;
         let part = part.max(least);
         Ok((part < 1.0).then(|| script.excerpt(PIECES, part)))
     }
