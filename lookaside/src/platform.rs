@@ -175,7 +175,8 @@ pub struct Stuck {
     /// The CPU that has not acknowledged.
     pub target: CpuId,
     /// What the target must reach, and in [`Self::acknowledged`] what it has reached: numbers of its queue, numbers of
-    /// requests to all CPUs, or generations of the space, where 0 says that the CPU is switching.
+    /// requests to all CPUs, or generations of the space, where 0 says that the CPU is switching. `u64::MAX` and 0 if it was told
+    /// a range.
     pub posted: u64,
     /// See `posted`.
     pub acknowledged: u64,

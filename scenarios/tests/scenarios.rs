@@ -218,7 +218,8 @@ fn acquires_matter_with_early_loads() {
     sound(&["swapped-arm-early", "swapped-riscv-early", "swapped-recent-early"]);
     sound(&["swapped-left-early", "given-up-arm-early"]);
     sound(&["asked-twice-riscv-early", "kernel-up-riscv-early"]);
-    sound(&["called-left-riscv-early"]);
+    sound(&["called-left-riscv-early", "swapped-beside-riscv-early"]);
+    sound(&["swapped-beside-recent-early", "swapped-beside-left-early"]);
 }
 
 #[test]

@@ -123,7 +123,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         {
             shootdown.describe_generation(this_cpu, self.space, request, self.targets_lazy());
         } else {
-            shootdown.describe(this_cpu, request);
+            shootdown.describe_or_tell(this_cpu, self.space, request);
         }
     }
 

@@ -11,12 +11,15 @@ use crate::{
         Kept, MAX_DISTINCT, RING_SLOTS, ReceivedRequest, RequestQueue,
     },
     space::AddressSpace,
-    tlb::{CurrentCpu, Tags, Tlb},
+    tlb::{CurrentCpu, RootState, Tags, Tlb},
 };
 
 /// [`Platform::stuck`] is called after this many rounds of waiting, and whenever they have doubled. With
 /// [`core::hint::spin_loop`] they take at least a millisecond: a thousand times what an acknowledgement takes.
 const PATIENCE: u64 = 1 << 20;
+
+/// What a target must acknowledge that was told a range, until it has: more than any number.
+const NO_NUMBER: u64 = u64::MAX;
 
 /// One request to any number of CPUs.
 pub(crate) struct Shootdown<'t, P: Platform, T: Tags<P>> {
@@ -27,6 +30,8 @@ pub(crate) struct Shootdown<'t, P: Platform, T: Tags<P>> {
     posted: Option<u64>,
     targets: u32,
     rounds: u64,
+    /// Whether each target that was to be told what to flush was told.
+    all_told: bool,
     /// Once the request was described.
     channel: Option<Channel>,
 }
@@ -35,6 +40,8 @@ pub(crate) struct Shootdown<'t, P: Platform, T: Tags<P>> {
 enum Channel {
     /// By a number in the queue of each target.
     Queues,
+    /// Beside its pending word, which the target clears; by a number in its queue if the word was not free.
+    Told { context: u64, range: VaRange },
     /// By this number on the broadcast ring, where all of it is unless it was `described`.
     Ring { number: u64, described: bool },
     /// The targets run the space; their pending words are set, and they catch up to this generation. If it is `page` alone
@@ -59,6 +66,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
             posted: None,
             targets: 0,
             rounds: 0,
+            all_told: true,
             channel: None,
         }
     }
@@ -67,6 +75,24 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
     pub(crate) fn describe(&mut self, this_cpu: &CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) {
         this_cpu.queue().own_request.describe(request);
         self.channel = Some(Channel::Queues);
+    }
+
+    /// Describes the request about `space`, for the queue of each target, unless it is one range and no other flush is under
+    /// way: then each of them is told.
+    pub(crate) fn describe_or_tell(
+        &mut self,
+        this_cpu: &CurrentCpu<'t, P, T>,
+        space: &AddressSpace<P>,
+        request: &FlushRequest<'_>,
+    ) {
+        // As in `describe_generation`.
+        let may_tell = !request.early && !space.may_have_concurrent_flushes();
+        match (request.scope, request.ranges.only_range()) {
+            (FlushScope::AddressSpace { context, .. }, Some(range)) if may_tell => {
+                self.channel = Some(Channel::Told { context, range });
+            }
+            _ => self.describe(this_cpu, request),
+        }
     }
 
     /// Describes the request for CPUs that run `space`, which find it by its generation, unless it is one page and no other
@@ -115,19 +141,35 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
             return;
         }
         let from = self.initiator;
-        let mut interrupted = match &self.channel {
-            &Some(Channel::Generation { context, generation, page: Some(page), .. }) => self
-                .post(group, |queue| {
-                    queue.posted.pending_ipi.tell_page(from, (context, generation), page)
-                }),
-            &Some(Channel::Generation { has_concurrent, page: None, .. }) => {
-                self.post(group, |queue| queue.posted.pending_ipi.set(from, has_concurrent))
+        let mut interrupted = match self.channel {
+            Some(Channel::Generation { context, generation, page: Some(page), .. })
+                if T::tracks_generations(self.tlb) =>
+            {
+                let (name, mut all_told) = ((context, generation), self.all_told);
+                let interrupted = self.post(group, |queue| {
+                    let told = queue.posted.pending_ipi.tell_page(from, name, page);
+                    all_told &= told.is_ok();
+                    told.map_or_else(|must_send| must_send, |()| true)
+                });
+                self.all_told = all_told;
+                interrupted
             }
-            Some(Channel::Queues) => self.post(group, |queue| {
-                queue.post(from);
-                true
-            }),
-            Some(Channel::Ring { .. }) | None => self.post(group, |_| true),
+            Some(Channel::Told { context, range }) if !T::tracks_generations(self.tlb) => {
+                let mut all_told = self.all_told;
+                let interrupted = self.post(group, |queue| {
+                    if !queue.posted.pending_ipi.tell_range(from, context, range) {
+                        if all_told {
+                            this_cpu.describe_range(context, range);
+                            all_told = false;
+                        }
+                        queue.post(from);
+                    }
+                    true
+                });
+                self.all_told = all_told;
+                interrupted
+            }
+            _ => self.post_described(group),
         };
         let own = from.0.wrapping_sub(group.first.0);
         if own < u64::BITS {
@@ -139,6 +181,22 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         }
         while !self.pending.add(group) {
             self.await_oldest(|| this_cpu.handle_ipi());
+        }
+    }
+
+    /// Posts a request that was described to each CPU of `group`, and returns those that must be sent an IPI.
+    #[inline(never)] // As `first_behind_described`.
+    fn post_described(&mut self, group: Targets) -> Targets {
+        let from = self.initiator;
+        match self.channel {
+            Some(Channel::Generation { has_concurrent, .. }) => {
+                self.post(group, |queue| queue.posted.pending_ipi.set(from, has_concurrent))
+            }
+            Some(Channel::Queues) => self.post(group, |queue| {
+                queue.post(from);
+                true
+            }),
+            Some(Channel::Ring { .. } | Channel::Told { .. }) | None => self.post(group, |_| true),
         }
     }
 
@@ -202,10 +260,13 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
     /// The queue of the initiator, and what it keeps of the request until all targets have acknowledged.
     pub(super) fn kept(&self) -> Option<(&'t DescribedRequest<P::Word>, Kept)> {
         let kept = match self.channel {
-            Some(Channel::Queues | Channel::Generation { page: None, .. }) => Kept::DESCRIBED,
+            None | Some(Channel::Generation { page: Some(_), .. }) => return None,
+            Some(Channel::Told { .. }) if self.all_told => return None,
+            Some(Channel::Queues | Channel::Told { .. } | Channel::Generation { .. }) => {
+                Kept::DESCRIBED
+            }
             Some(Channel::Ring { described: true, .. }) => Kept::DESCRIBED_ON_RING,
             Some(Channel::Ring { described: false, .. }) => Kept::ON_RING,
-            Some(Channel::Generation { page: Some(_), .. }) | None => return None,
         };
         Some((&self.tlb.queue(self.initiator)?.own_request, kept))
     }
@@ -231,27 +292,58 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
     /// The first target of the oldest group that has not acknowledged. If there is none, the group is done.
     fn first_missing(&mut self) -> Option<Stuck> {
         let mut left = self.pending.oldest;
-        let (tlb, mut noted) = (self.tlb, self.posted.take());
+        let (tlb, initiator) = (self.tlb, self.initiator);
         let behind = match self.channel {
-            Some(Channel::Generation { context, generation, lazily, .. }) => {
-                first_behind(&mut left, |target| {
-                    (generation, T::local_generation(tlb, target, context, lazily))
+            Some(Channel::Generation { page: Some(_), context, generation, lazily, .. })
+                if self.all_told && T::tracks_generations(tlb) =>
+            {
+                first_behind(&mut left, |target| match tlb.queue(target) {
+                    Some(queue) if !queue.posted.pending_ipi.has_removed_page() => {
+                        let space = (context, generation, lazily);
+                        tlb.progress_of_told(initiator, (target, queue), space)
+                    }
+                    _ => (0, 0),
                 })
             }
-            Some(Channel::Ring { number, .. }) => first_behind(&mut left, |target| {
-                (number, tlb.queue(target).map_or(number, RequestQueue::acknowledged_broadcast))
-            }),
-            // Another initiator may have posted after us. To wait for its number too costs at most one more
-            // round of the target, and we need not remember our number for each target.
-            Some(Channel::Queues) | None => first_behind(&mut left, |target| {
-                let Some(queue) = tlb.queue(target) else { return (0, 0) };
-                (noted.take().unwrap_or_else(|| queue.latest()), queue.acknowledged())
-            }),
+            Some(Channel::Told { .. }) if self.all_told && !T::tracks_generations(tlb) => {
+                first_behind(&mut left, |target| {
+                    let is_told =
+                        tlb.queue(target).is_some_and(|queue| queue.is_told_by(initiator));
+                    (if is_told { NO_NUMBER } else { 0 }, 0)
+                })
+            }
+            _ => self.first_behind_described(&mut left),
         };
         self.pending.set_oldest(left);
         let (target, posted, acknowledged) = behind?;
         self.posted = Some(posted);
         Some(Stuck { waiting: self.initiator, target, posted, acknowledged, rounds: 0 })
+    }
+
+    /// As [`first_behind`], unless all targets were told.
+    #[inline(never)] // So the rest of the wait saves fewer registers.
+    fn first_behind_described(&mut self, left: &mut Targets) -> Option<(CpuId, u64, u64)> {
+        let (tlb, initiator) = (self.tlb, self.initiator);
+        let mut noted = self.posted.take().filter(|&number| number != NO_NUMBER);
+        match self.channel {
+            Some(Channel::Generation { context, generation, lazily, .. }) => {
+                first_behind(left, |target| {
+                    (generation, T::local_generation(tlb, target, context, lazily))
+                })
+            }
+            Some(Channel::Ring { number, .. }) => first_behind(left, |target| {
+                (number, tlb.queue(target).map_or(number, RequestQueue::acknowledged_broadcast))
+            }),
+            // Another initiator may have posted after us. To wait for its number too costs at most one more
+            // round of the target, and we need not remember our number for each target.
+            Some(Channel::Queues | Channel::Told { .. }) | None => first_behind(left, |target| {
+                let Some(queue) = tlb.queue(target) else { return (0, 0) };
+                if queue.is_told_by(initiator) {
+                    return (NO_NUMBER, 0);
+                }
+                (noted.take().unwrap_or_else(|| queue.latest()), queue.acknowledged())
+            }),
+        }
     }
 }
 
@@ -272,6 +364,24 @@ fn first_behind(
     None
 }
 
+impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
+    /// What a target must acknowledge, and what it has, which was told a page and has not said yet that it has removed it. Its
+    /// slots are in other lines than that in which it was told, which stay with it as long as they are not read.
+    #[inline(never)]
+    fn progress_of_told(
+        &self,
+        initiator: CpuId,
+        (target, queue): (CpuId, &RequestQueue<P::Word>),
+        (context, generation, lazily): (u64, u64, bool),
+    ) -> (u64, u64) {
+        if !queue.is_told_by(initiator) {
+            return (generation, T::local_generation(self, target, context, lazily));
+        }
+        let state = T::root_state(self, target, context);
+        (if state == RootState::Loaded { NO_NUMBER } else { 0 }, 0)
+    }
+}
+
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Processes the requests of other CPUs to this one. The IPI handler of [`Platform::send_ipi`] calls it,
     /// and so does every wait of this library; a kernel that spins with interrupts off, for a lock whose
@@ -286,19 +396,17 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         if latest > processed {
             self.handle_broadcasts(processed, latest);
         }
-        // Queues last: nothing is read there between the last invalidation and the acknowledgement.
+        // In either of these nothing is read between the last invalidation and the acknowledgement.
         let (processed, latest) = (queue.processed(), queue.latest());
         if latest > processed {
             self.handle_requests(processed, latest);
         }
-        if T::tracks_generations(self.tlb) {
-            self.handle_generations();
-        }
+        self.handle_pending();
     }
 
-    /// Catches up with the generation of the space that this CPU runs, if its pending word is set.
+    /// Does what this CPU was told, or catches up with the generation of the space that it runs, if its pending word is set.
     #[inline]
-    fn handle_generations(&self) {
+    fn handle_pending(&self) {
         let pending = &self.queue().posted.pending_ipi;
         match pending.initiators() {
             Initiators::None => {}
@@ -393,6 +501,14 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             }
         }
         useful + self.process(&sum, requests)
+    }
+
+    /// Describes a request that could not be told to one of its targets.
+    #[cold]
+    fn describe_range(&self, context: u64, range: VaRange) {
+        let scope = FlushScope::AddressSpace { context, first: 0, last: 0 };
+        let request = FlushRequest { scope, ranges: &FlushRanges::of(range), early: false };
+        self.queue().own_request.describe(&request);
     }
 
     fn received(&self, number: u64) -> ReceivedRequest {

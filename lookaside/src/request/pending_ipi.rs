@@ -1,11 +1,17 @@
-//! The word of each CPU that says which initiators are about to send it an IPI, and one page that it is told with it.
+//! The word of each CPU that says which initiators are about to send it an IPI, and one range that it is told with it.
 //!
-//! It serves targets that run the space of the flush: they find what they have missed by the generation of the space, and
-//! take no number of a queue. An initiator only sets the word. If that is 0, one page is all and no other flush of the
-//! space is under way, the initiator first *claims* the word, then writes the page beside it ([`PendingIpi::tell_page`]),
-//! and describes nothing: so a target reads one line of another CPU's, and not two. While the word is not 0 nobody else
-//! claims it, and nothing that its owner reads there changes. The page is a hint: with its context id and generation,
-//! neither of which is ever used again, the owner knows whether it is the flush that it has missed.
+//! If the word is 0, one range is all and no other flush of the space is under way, an initiator *claims* the word, then
+//! writes the range beside it, and describes nothing: so a target reads one line of another CPU's, and not two. While the
+//! word is not 0 nobody else claims it, and nothing that its owner reads there changes.
+//!
+//! Where generations are kept ([`crate::tags::Tags::tracks_generations`]) the targets are those that run the space of the
+//! flush: they find what they have missed by its generation, and take no number of a queue. An initiator that cannot
+//! claim the word only sets it. One page is told ([`PendingIpi::tell_page`]), and is a hint: with its context id and
+//! generation, neither of which is ever used again, the owner knows whether it is the flush that it has missed. It
+//! acknowledges by the generation.
+//!
+//! Elsewhere the range is the request ([`PendingIpi::tell_range`]), and the owner acknowledges by clearing the word. An
+//! initiator that cannot claim it posts to the queue.
 
 use crate::{
     ids::CpuId,
@@ -26,7 +32,7 @@ pub(crate) enum Initiators {
 pub(crate) struct OneInitiator(u64);
 
 impl OneInitiator {
-    /// Which CPU has described the request; `None` if the target was told the page.
+    /// Which CPU has described the request; `None` if the target was told a range.
     #[inline]
     pub(crate) const fn described_by(self) -> Option<CpuId> {
         if self.0 & TOLD == 0 { Some(CpuId((self.0 - 1) as u32)) } else { None }
@@ -39,19 +45,19 @@ pub(crate) struct PendingIpi<W> {
     /// bits below.
     word: W,
     /// What an initiator asks for that has claimed `word`.
-    page: TargetPage<W>,
+    told: Told<W>,
 }
 
-/// One page of one space that a target must flush.
-struct TargetPage<W> {
+/// One range of one space that a target must flush.
+struct Told<W> {
     context: W,
     generation: W,
     range: [W; 2],
 }
 
-/// In the word: the initiator that is named writes `page`, and sends its IPI after that.
+/// In the word: the initiator that is named writes `told`, and sends its IPI after that.
 const CLAIMED: u64 = 1 << 63;
-/// In the word: it has written `page`, and described nothing.
+/// In the word: it has written `told`, and described nothing.
 const TOLD: u64 = 1 << 62;
 /// In the word: there are initiators beside the one that is named, or none is named.
 const MORE: u64 = 1 << 61;
@@ -59,7 +65,7 @@ const MORE: u64 = 1 << 61;
 impl<W: Word> PendingIpi<W> {
     pub(crate) const NEW: Self = Self {
         word: W::ZERO,
-        page: TargetPage { context: W::ZERO, generation: W::ZERO, range: [const { W::ZERO }; 2] },
+        told: Told { context: W::ZERO, generation: W::ZERO, range: [const { W::ZERO }; 2] },
     };
 
     /// As initiator `from`, which has raised the generation of a space and described the flush: sets the
@@ -77,26 +83,61 @@ impl<W: Word> PendingIpi<W> {
         }
     }
 
-    /// As [`Self::set`], of a flush that is one page of last-level entries and need not be described.
+    /// As [`Self::set`], of a flush that is one page of last-level entries and need not be described: tells it to the owner.
+    ///
+    /// # Errors
+    ///
+    /// If another initiator has set the word, what [`Self::set`] returns.
     pub(crate) fn tell_page(
         &self,
         from: CpuId,
         (context, generation): (u64, u64),
         page: VaRange,
-    ) -> bool {
-        if let Err(must_send) = self.claim(named(from) | CLAIMED) {
-            return must_send;
+    ) -> Result<(), bool> {
+        self.claim(named(from) | CLAIMED)?;
+        self.told.generation.store(generation, Ordering::Relaxed); // Relaxed: as in `tell`.
+        self.tell(context, page);
+        Ok(())
+    }
+
+    /// As initiator `from`, which waits until the owner has cleared the word: tells it a range of last-level entries, and returns
+    /// whether it did. If not, another initiator has claimed the word.
+    pub(crate) fn tell_range(&self, from: CpuId, context: u64, range: VaRange) -> bool {
+        // As O-PENDING. It comes after F-ANNOUNCE.
+        let claim = named(from) | CLAIMED;
+        if self.word.compare_exchange(0, claim, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            return false; // Relaxed: the queue of the owner has an order of its own.
         }
-        let told = &self.page;
+        self.tell(context, range);
+        true
+    }
+
+    /// As the initiator that has claimed the word.
+    #[inline]
+    fn tell(&self, context: u64, range: VaRange) {
+        let told = &self.told;
         // Relaxed, all: only this CPU writes them while it has the claim, and O-TOLD releases them.
         told.context.store(context, Ordering::Relaxed);
-        told.generation.store(generation, Ordering::Relaxed);
-        for (word, value) in told.range.iter().zip(page.to_words()) {
+        for (word, value) in told.range.iter().zip(range.to_words()) {
             word.store(value, Ordering::Relaxed);
         }
-        // ORDER O-TOLD (pairs with O-PENDING-READ): the page, then that it is there.
+        // ORDER O-TOLD (pairs with O-PENDING-READ): the range, then that it is there.
         self.word.fetch_add(TOLD.wrapping_sub(CLAIMED), Ordering::Release);
-        true
+    }
+
+    /// As an initiator that has told the owner a page: whether the owner is seen to have removed it. If not, it may have
+    /// flushed by another way, and its generation says so unless [`Self::is_told_by`].
+    #[inline]
+    pub(crate) fn has_removed_page(&self) -> bool {
+        // ORDER O-REMOVED-READ (pairs with O-REMOVED): the flush is seen to be complete before the frame is used anew.
+        self.told.generation.load(Ordering::Acquire) == 0
+    }
+
+    /// As initiator `from`: whether the owner has not handled yet what it was told.
+    #[inline]
+    pub(crate) fn is_told_by(&self, from: CpuId) -> bool {
+        // ORDER O-CLEARED (pairs with O-TOLD-READ): the flush is seen to be complete before the frame is used anew.
+        self.word.load(Ordering::Acquire) == named(from) | TOLD
     }
 
     /// Sets the pending word to `mine` if it is 0.
@@ -144,22 +185,36 @@ impl<W: Word> PendingIpi<W> {
     /// `generation` of the space with this context id.
     #[inline]
     pub(crate) fn told_page(&self, context: u64, generation: u64) -> Option<VaRange> {
-        let told = &self.page;
-        // Relaxed, all: after O-PENDING-READ, and nobody writes them before this CPU has cleared the word.
-        let is_it = told.generation.load(Ordering::Relaxed) == generation
-            && told.context.load(Ordering::Relaxed) == context;
-        if !is_it {
+        // Relaxed: as in `told_range`.
+        if self.told.generation.load(Ordering::Relaxed) != generation {
             return None;
         }
-        let [first, second] = &told.range;
-        let words = [first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)];
-        Some(VaRange::of_words(words))
+        let (told, page) = self.told_range();
+        (told == context).then_some(page)
+    }
+
+    /// As the owner, which has removed the page that it was told: says so to the initiator.
+    #[inline]
+    pub(crate) fn set_removed_page(&self) {
+        // ORDER O-REMOVED (pairs with O-REMOVED-READ): the flush is complete, and so are the accesses of this CPU through the old
+        // translation. Who claims the word after that writes a generation that is not 0.
+        self.told.generation.store(0, Ordering::Release);
+    }
+
+    /// As the owner, whose IPI is pending from one initiator: the context id and the range that it was told.
+    #[inline]
+    pub(crate) fn told_range(&self) -> (u64, VaRange) {
+        // Relaxed, all: after O-PENDING-READ, and nobody writes them before this CPU has cleared the word.
+        let words = self.told.range.each_ref().map(|word| word.load(Ordering::Relaxed));
+        (self.told.context.load(Ordering::Relaxed), VaRange::of_words(words))
     }
 
     /// As the owner, which has processed the request of `only`: clears the pending word, and returns whether
     /// no other initiator has set it meanwhile.
     pub(crate) fn clear_from(&self, only: OneInitiator) -> bool {
-        // ORDER O-TOLD-READ (pairs with O-PENDING): what was told was read, before another initiator can claim the word.
+        // ORDER O-TOLD-READ (pairs with O-PENDING, O-CLEARED): what was told was read, before another initiator can claim the
+        // word; and where no generation tells it to the initiator, the flush is complete, and so are the accesses of this
+        // CPU through the old translations.
         self.word.compare_exchange(only.0, 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 

@@ -154,6 +154,12 @@ impl<W: Word> RequestQueue<W> {
         self.acknowledged.ring.load(Ordering::Acquire)
     }
 
+    /// As `initiator`: whether the owner is up and has not processed yet what it was told ([`PendingIpi::tell_range`]).
+    #[inline]
+    pub(crate) fn is_told_by(&self, initiator: CpuId) -> bool {
+        self.posted.pending_ipi.is_told_by(initiator) && self.acknowledged() != DOWN
+    }
+
     /// Whether the owner has requests to process. One that is not up has none.
     pub(crate) fn is_behind(&self) -> bool {
         self.acknowledged() < self.latest()

@@ -183,6 +183,12 @@ impl FlushRanges {
         self.is_one_page().then_some(self.ranges[0])
     }
 
+    /// The range of last-level entries, if one is all.
+    #[inline]
+    pub(crate) fn only_range(&self) -> Option<VaRange> {
+        (self.state == 1).then_some(self.ranges[0])
+    }
+
     /// How many invalidations by address this takes, or `None` if those by tag are cheaper, as far as is known: this CPU
     /// has `mapped` so many pages under the tag.
     #[inline]

@@ -147,13 +147,13 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// only with [`Self::tracks_generations`].
     fn local_generation(tlb: &Tlb<'_, P, In>, cpu: CpuId, context: u64, lazily: bool) -> u64;
 
-    /// Does the flush of the only initiator whose IPI is pending, if that is the next flush that this CPU needs: of the page
-    /// that this CPU was told, or as this initiator has described it. Returns how many flushes were done. Used only with
-    /// [`Self::tracks_generations`].
+    /// Does the flush of the only initiator whose IPI is pending: of the range that this CPU was told, or as this initiator
+    /// has described it. With [`Self::tracks_generations`] only if that is the next flush that this CPU needs. Returns how many
+    /// flushes were done.
     fn catch_up_with(this_cpu: &AllocatorCpu<'_, P, In>, described_by: Option<CpuId>) -> u64;
 
-    /// Flushes whatever this CPU has missed of the space that it runs, and returns how many flushes were
-    /// done. Used only with [`Self::tracks_generations`].
+    /// Flushes whatever this CPU has missed of the space that it runs, or of all if it does not track generations, and
+    /// returns how many flushes were done.
     fn catch_up(this_cpu: &AllocatorCpu<'_, P, In>) -> u64;
 
     /// Whether the root register of the calling CPU, which is `cpu`, names `space` and this CPU has missed no

@@ -6,7 +6,10 @@
 
 mod machine;
 
-use core::{cell::RefCell, ops::Range};
+use core::{
+    cell::{Cell, RefCell},
+    ops::Range,
+};
 use std::{collections::BTreeSet, rc::Rc};
 
 use lookaside::{
@@ -407,7 +410,14 @@ fn flag_01_a_target_writes_one_word_that_others_wait_for_and_nobody_else_writes_
             note.borrow_mut().push((cpu, before, after));
         })));
         let start = ACCESSES.with_borrow(Vec::len);
-        on(0, tlb, |this_cpu| flush(&this_cpu, &a));
+        // Two ranges: a target that is told one answers where it was told.
+        on(0, tlb, |this_cpu| {
+            let mut gather = Gather::new(&a);
+            for start in [0x5000, 0x10_0000] {
+                gather.revoke(VaRange::new(start, 0x1000, 12).unwrap());
+            }
+            let _ = this_cpu.flush(gather);
+        });
         let mut others = ACCESSES.with_borrow(Clone::clone);
         for (_, before, accesses) in written.borrow().iter().rev() {
             others.drain(*before..before + accesses.len());
@@ -415,8 +425,8 @@ fn flag_01_a_target_writes_one_word_that_others_wait_for_and_nobody_else_writes_
         others.drain(..start);
         others.retain(|(_, kind)| *kind != Kind::Load);
         for (cpu, _, mut accesses) in written.take() {
-            // A call is taken back after the answer to it.
-            accesses.pop_if(|(_, kind)| *kind == Kind::Rmw);
+            // After the answer it looks whether it was told something meanwhile, and a call is taken back.
+            while accesses.pop_if(|(_, kind)| *kind != Kind::Store).is_some() {}
             let own = bytes(&tlb.cpus()[cpu as usize]);
             let stores: Vec<_> = accesses.iter().filter(|(_, kind)| *kind != Kind::Load).collect();
             assert!(
@@ -435,6 +445,42 @@ fn flag_01_a_target_writes_one_word_that_others_wait_for_and_nobody_else_writes_
     }
     check(recent(4));
     check(epochs_of(4, false));
+}
+
+#[test]
+fn flag_01_a_target_that_is_told_a_page_answers_in_the_line_where_it_was_told() {
+    fn check<T: Tags<Host>>(tlb: &Machine<T>) {
+        let a = space(tlb, 1);
+        for cpu in [0, 1] {
+            let _ = on(cpu, tlb, |this_cpu| this_cpu.switch(&a));
+        }
+        let serve = SERVE.take().unwrap();
+        let served = Rc::new(Cell::new((0, 0)));
+        let note = Rc::clone(&served);
+        SERVE.set(Some(Rc::new(move |cpu| {
+            let before = ACCESSES.with_borrow(Vec::len);
+            serve(cpu);
+            note.set((before, ACCESSES.with_borrow(Vec::len)));
+        })));
+        let start = ACCESSES.with_borrow(Vec::len);
+        on(0, tlb, |this_cpu| flush(&this_cpu, &a));
+        let target = bytes(&tlb.cpus()[1]);
+        let all = ACCESSES.with_borrow(Clone::clone);
+        let (before, after) = served.get();
+        let lines = |accesses: &[(usize, Kind)]| {
+            let own = accesses.iter().filter(|(address, _)| target.contains(address));
+            let mut lines: Vec<_> = own.map(|(address, _)| address / 64).collect();
+            lines.dedup();
+            lines
+        };
+        let told: Vec<_> =
+            all[start..before].iter().filter(|(_, kind)| *kind == Kind::Rmw).copied().collect();
+        let told = lines(&told);
+        assert_eq!(told.len(), 1, "one line of the target's is written");
+        assert_eq!(lines(&all[after..]), told, "and no other is waited for");
+    }
+    check(recent(2));
+    check(epochs_of(2, false));
 }
 
 #[test]

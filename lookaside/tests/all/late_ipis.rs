@@ -23,10 +23,11 @@ fn lasting(tlb: ByRecent) -> &'static AddressSpace<Fake> {
     Box::leak(Box::new(space(tlb, 1)))
 }
 
-/// A space of which CPU 0 has flushed a page. For that it called the other one, which ran the space, too,
+/// A space of which CPU 0 has flushed `what`. For that it called the other one, which ran the space, too,
 /// did `act` instead of looking, and has not looked yet.
 fn called(
     fake: Fake,
+    what: What,
     act: fn(ByRecent, &AddressSpace<Fake>),
 ) -> (ByRecent, &'static AddressSpace<Fake>) {
     let tlb = recent(CPUS, fake);
@@ -37,7 +38,7 @@ fn called(
     tlb.platform().set_answer(Answer::WhenWaitedFor);
     tlb.platform().forget_logs();
     tlb.platform().meanwhile(Moment::Removed, move || on(CALLED, || act(tlb, a)));
-    let _ = flush(tlb, 0, a, |gather| What::Page.tell(gather));
+    let _ = flush(tlb, 0, a, |gather| what.tell(gather));
     assert_eq!(tlb.platform().pending(), [CALLED]);
     park(tlb, 0);
     (tlb, a)
@@ -71,15 +72,17 @@ fn flushes(tlb: ByRecent, space: &AddressSpace<Fake>, what: What) -> Vec<Op> {
 
 #[test]
 fn nobody_waits_for_a_cpu_that_went_lazy_after_the_request() {
-    let (tlb, _) = called(Fake::new(CPUS, 12), goes_lazy);
-    let outcome = Outcome::Ipis;
-    let flushed = (0, Event::Flushed { outcome, targets: 1, rounds: 0 });
-    assert!(tlb.platform().events().contains(&flushed));
+    for what in What::LEAVES {
+        let (tlb, _) = called(Fake::new(CPUS, 12), what, goes_lazy);
+        let outcome = Outcome::Ipis;
+        let flushed = (0, Event::Flushed { outcome, targets: 1, rounds: 0 });
+        assert!(tlb.platform().events().contains(&flushed), "{what:?}");
+    }
 }
 
 #[test]
 fn a_late_ipi_after_catch_up_at_switch_in_flushes_nothing() {
-    let (tlb, _) = called(Fake::new(CPUS, 12), comes_back);
+    let (tlb, _) = called(Fake::new(CPUS, 12), What::Range, comes_back);
     tlb.platform().forget_logs();
     tlb.platform().deliver();
     assert_eq!(acts(tlb), []);
@@ -90,7 +93,7 @@ fn a_late_ipi_after_catch_up_at_switch_in_flushes_nothing() {
 fn a_lazy_cpu_that_parks_in_the_ipi_handler_counts_as_useful() {
     for several in [false, true] {
         let (tlb, a) = if several {
-            called(Fake::new(CPUS, 12), goes_lazy)
+            called(Fake::new(CPUS, 12), What::Page, goes_lazy)
         } else {
             let tlb = recent(CPUS, Fake::new(CPUS, 12));
             let a = lasting(tlb);
@@ -110,7 +113,7 @@ fn a_cpu_that_parks_during_its_own_flush_catches_up_on_return() {
     for (outlive, what) in [(false, What::Page), (false, What::Table), (true, What::Page)] {
         let fake = Fake::new(CPUS, 12);
         let fake = if outlive { fake.with_walks_that_outlive_tags() } else { fake };
-        let (tlb, a) = called(fake, goes_lazy);
+        let (tlb, a) = called(fake, What::Page, goes_lazy);
         assert_eq!(flushes(tlb, a, what), [Op::Park], "{outlive} {what:?}");
         assert_eq!(switch(tlb, CALLED, a), Switched::Flushed);
     }
@@ -118,7 +121,8 @@ fn a_cpu_that_parks_during_its_own_flush_catches_up_on_return() {
 
 #[test]
 fn where_walks_outlive_tags_a_cpu_that_leaves_during_its_own_flush_of_a_table_flushes_at_once() {
-    let (tlb, a) = called(Fake::new(CPUS, 12).with_walks_that_outlive_tags(), goes_lazy);
+    let (tlb, a) =
+        called(Fake::new(CPUS, 12).with_walks_that_outlive_tags(), What::Page, goes_lazy);
     let tag = on(CALLED, || this_cpu(tlb).tag().0);
     assert_eq!(flushes(tlb, a, What::Table), [Op::Park, Op::FlushTag(tag)]);
     assert_eq!(switch(tlb, CALLED, a), Switched::Kept);
@@ -126,7 +130,7 @@ fn where_walks_outlive_tags_a_cpu_that_leaves_during_its_own_flush_of_a_table_fl
 
 #[test]
 fn a_cpu_that_caught_up_in_the_handler_does_not_flush_again() {
-    let (tlb, a) = called(Fake::new(CPUS, 12), comes_back);
+    let (tlb, a) = called(Fake::new(CPUS, 12), What::Range, comes_back);
     let tag = on(CALLED, || this_cpu(tlb).tag().0);
     assert_eq!(flushes(tlb, a, What::Page), [Op::FlushTag(tag)]);
 }

@@ -7,7 +7,9 @@ use crate::support::{
     machine::{ByEpochs, Machine, Strategy, epochs, flush, pages, recent, space, switch, this_cpu},
     on,
 };
-use lookaside::{AddressSpace, Gather, GlobalAsids, KernelGather, flush::PendingFlush};
+use lookaside::{
+    AddressSpace, Gather, GlobalAsids, KernelGather, flush::PendingFlush, platform::CpuId,
+};
 
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 
@@ -20,16 +22,26 @@ fn shared<T: Strategy>(tlb: Machine<T>, number: u64) -> &'static AddressSpace<Fa
     space
 }
 
-/// CPU 0 begins to flush a page, and holds `frame`.
+/// CPU 0 begins to flush a page, which a target is told, and holds `frame`.
 fn begin<T: Strategy, F>(
     tlb: Machine<T>,
     space: &'static AddressSpace<Fake>,
     address: u64,
     frame: F,
 ) -> PendingFlush<'static, 'static, Fake, T, Vec<F>> {
+    begin_pages(tlb, space, &[address], frame)
+}
+
+/// As [`begin`], of some pages. If they are more than one, they are described.
+fn begin_pages<T: Strategy, F>(
+    tlb: Machine<T>,
+    space: &'static AddressSpace<Fake>,
+    addresses: &[u64],
+    frame: F,
+) -> PendingFlush<'static, 'static, Fake, T, Vec<F>> {
     on(0, || {
         let mut gather = Gather::holding(space, Vec::new());
-        gather.revoke(pages(address, 1));
+        addresses.iter().for_each(|&address| gather.revoke(pages(address, 1)));
         gather.hold_page(frame);
         tlb.begin_flush(&(), gather)
     })
@@ -117,8 +129,8 @@ fn a_request_that_is_read_late_is_never_another_one() {
     let other = Box::leak(Box::new(space(tlb, 2)));
     let _ = switch(tlb, 2, other);
     tlb.platform().set_answer(Answer::Never);
-    let first = begin(tlb, a, 0x5000, 1);
-    let second = begin(tlb, other, 0x9000, 2);
+    let first = begin_pages(tlb, a, &[0x5000, 0x10_0000], 1);
+    let second = begin_pages(tlb, other, &[0x9000, 0x20_0000], 2);
     tlb.platform().forget_logs();
     let everything = [Op::FlushKernel(vec![])];
     for cpu in [1, 2] {
@@ -156,8 +168,50 @@ fn a_dropped_flush_leaks_its_frames_and_the_next_one_makes_up_for_it() {
     tlb.platform().set_answer(Answer::AtOnce);
     tlb.platform().forget_logs();
     let _ = flush(tlb, 0, a, |gather| gather.revoke(pages(0x7000, 1)));
-    assert!(acts(tlb, 1).iter().all(|op| !matches!(op, Op::FlushRange(..))), "everything");
+    let acts = acts(tlb, 1);
+    assert!(acts.iter().any(|op| matches!(op, Op::FlushTag(_))), "everything: {acts:?}");
     reads_its_page(tlb, a);
+}
+
+#[test]
+fn a_target_that_was_told_a_range_says_so_by_clearing_its_word() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let (a, other) = (shared(tlb, 1), Box::leak(Box::new(space(tlb, 2))));
+        let _ = switch(tlb, 1, other);
+        let _ = switch(tlb, 1, a);
+        tlb.platform().set_answer(Answer::Never);
+        let mut first = begin(tlb, a, 0x5000, "first");
+        // Its word is taken, and the request in its queue or its generation is waited for as well.
+        let mut second = begin(tlb, a, 0x9000, "second");
+        assert!(!first.is_complete() && !second.is_complete());
+        handle(tlb, 1);
+        assert!(first.is_complete() && second.is_complete());
+        // The next one can claim the word again.
+        let mut third = begin(tlb, a, 0xb000, "third");
+        assert!(!third.is_complete());
+        handle(tlb, 1);
+        assert!(third.is_complete());
+        for (pending, frame) in [(first, "first"), (second, "second"), (third, "third")] {
+            assert_eq!(pending.wait().frames, [frame]);
+        }
+    }
+    check(recent(4, Fake::new(4, 12)));
+    check(epochs(4, Fake::new(4, 16).without_broadcast()));
+}
+
+#[test]
+fn nobody_waits_for_a_cpu_that_was_told_a_range_and_has_stopped() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = shared(tlb, 1);
+        tlb.platform().set_answer(Answer::Never);
+        let mut pending = begin(tlb, a, 0x5000, "page");
+        assert!(!pending.is_complete());
+        assert_eq!(tlb.stopped(&(), CpuId(1)), Ok(()));
+        assert!(pending.is_complete());
+        assert_eq!(pending.wait().frames, ["page"]);
+    }
+    check(recent(4, Fake::new(4, 12)));
+    check(epochs(4, Fake::new(4, 16).without_broadcast()));
 }
 
 /// CPU 0 begins to flush a table of the kernel at this address.

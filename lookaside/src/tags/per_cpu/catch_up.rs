@@ -148,12 +148,11 @@ impl CatchUp {
         self,
         this_cpu: &AllocatorCpu<'_, P, T>,
     ) -> u64 {
-        let next = self.flushed_up_to + 1;
-        let Some(page) = this_cpu.queue().posted.pending_ipi.told_page(self.context, next) else {
-            return 0;
-        };
+        let (next, pending) = (self.flushed_up_to + 1, &this_cpu.queue().posted.pending_ipi);
+        let Some(page) = pending.told_page(self.context, next) else { return 0 };
         this_cpu.invalidate_page(this_cpu.tag(), page);
         T::per_cpu(this_cpu.cpu).slots.set_flushed_up_to(self.slot, next);
+        pending.set_removed_page();
         1
     }
 

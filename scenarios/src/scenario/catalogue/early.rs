@@ -16,6 +16,12 @@ use super::{
 /// The kernel writes out a page to which user code has stored, after unmapping it.
 const SWAPPED: &[&[Act]] = &[&[SwapOut(A)], &[Run(A), Write]];
 
+/// Another flush of the space is under way, so that the request is described.
+const SWAPPED_BESIDE: &[&[Act]] = &[&[SwapOut(A)], &[Run(A), Write], &[UnmapOther(A)]];
+
+/// The same while the CPU that has written leaves the space.
+const SWAPPED_BESIDE_LEFT: &[&[Act]] = &[&[SwapOut(A)], &[Run(A), Write, Run(B)], &[UnmapOther(A)]];
+
 /// The same while the CPU leaves the space.
 const SWAPPED_LEFT: &[&[Act]] = &[&[SwapOut(A)], &[Run(A), Write, Run(B)]];
 
@@ -101,8 +107,14 @@ pub(super) static SCENARIOS: &[Entry] = &[
         "a page is written out after its flush is complete, with early loads"),
     by_epoch!("swapped-riscv-early", Early<RvInterrupts>, THREE_TAGS, SWAPPED, Bounded(4),
         "as swapped-arm-early, on RISC-V with interrupts"),
+    by_epoch!("swapped-beside-riscv-early", Early<RvInterrupts>, few(4), SWAPPED_BESIDE, Bounded(3),
+        "as swapped-riscv-early, while another page of the space is unmapped"),
     by_recency!("swapped-recent-early", Early<RvInterrupts>, SWAPPED, Bounded(4),
         "as swapped-arm-early, on RISC-V with tags of each CPU's own"),
+    by_recency!("swapped-beside-recent-early", Early<RvInterrupts>, SWAPPED_BESIDE, Random(200_000),
+        "as swapped-beside-riscv-early, with tags of each CPU's own"),
+    by_recency!("swapped-beside-left-early", Early<RvInterrupts>, SWAPPED_BESIDE_LEFT, Random(200_000),
+        "as swapped-beside-recent-early, while the CPU leaves the space"),
     by_recency!("swapped-left-early", Early<RvInterrupts>, SWAPPED_LEFT, Bounded(4),
         "as swapped-recent-early, while the CPU leaves the space"),
 
