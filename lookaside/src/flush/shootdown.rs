@@ -377,8 +377,12 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         if !queue.is_told_by(initiator) {
             return (generation, T::local_generation(self, target, context, lazily));
         }
-        let state = T::root_state(self, target, context);
-        (if state == RootState::Loaded { NO_NUMBER } else { 0 }, 0)
+        let is_missing = match T::root_state(self, target, context) {
+            RootState::NotLoaded => false,
+            RootState::Lazy => lazily,
+            RootState::Loaded => true,
+        };
+        (if is_missing { NO_NUMBER } else { 0 }, 0)
     }
 }
 
