@@ -6,7 +6,8 @@
 //! | `page.rs` | one page, without memory, as long as no other CPU must act |
 //! | `targets.rs` | which CPUs must act |
 //! | `initiator.rs` | by which means: none, on this CPU, by IPIs, by broadcast |
-//! | `shootdown.rs` | requests to other CPUs, the wait for them, the IPI handler |
+//! | `shootdown.rs` | requests to other CPUs, the wait for them |
+//! | `ipi_handler.rs` | what a CPU does that was sent an IPI |
 //! | `pending_targets.rs` | the targets that have not acknowledged yet |
 //! | `pending.rs` | flushes that were begun with interrupts off, and are waited for with interrupts on |
 //! | `flushed.rs` | what a completed flush hands back: frames and tables |
@@ -25,6 +26,7 @@ mod fault;
 mod flushed;
 pub(crate) mod gather;
 mod initiator;
+mod ipi_handler;
 pub(crate) mod kernel;
 mod map;
 mod page;
