@@ -157,7 +157,7 @@ fn who_never_asks_another_cpu_is_told_so() {
 #[test]
 fn why_take_is_not_said_is_on_the_page() {
     for (trace, machine, cpus, is_best) in [
-        ("traces/corpus/judged/pool.trace", "milan_72cpu", "8", true),
+        ("traces/corpus/judged/xz.trace", "milan_72cpu", "8", true),
         ("traces/threads.trace", "genoa", "4", false),
     ] {
         let of = json(&[trace, "--machine", machine, "--cpus", cpus, "--plausible", "9"]);
