@@ -40,7 +40,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             Initiators::None => {}
             Initiators::One(only) => {
                 let useful = T::catch_up_with(&self.for_allocator(), only.described_by());
-                // The word is cleared after the acknowledgement, so that the initiator need not wait for it.
+                // Where generations are kept, the acknowledgement came before, so that nobody waits for the clear. Elsewhere the
+                // clear is the acknowledgement.
                 if useful > 0 && pending.clear_from(only) {
                     return self.record_served(useful, useful);
                 }

@@ -133,7 +133,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         self.channel = Some(Channel::Ring { number, described });
     }
 
-    /// Sends the request, which was described, to these CPUs. This one, `this_cpu`, may be among them, if it holds entries of a space that it
+    /// Sends the request, which was described or is told, to these CPUs. This one, `this_cpu`, may be among them, if it holds entries of a space that it
     /// does not run: it handles its own request while it waits, so it gets no IPI.
     pub(crate) fn send_to(&mut self, this_cpu: &CurrentCpu<'t, P, T>, group: Targets) {
         if group.mask == 0 {

@@ -6,7 +6,7 @@
 //! | `mapped.rs` | what a CPU has mapped under a tag, which the choice between these depends on |
 //! | `described.rs` | the request of each CPU as an initiator, which its targets read |
 //! | `queue.rs` | the queue of each CPU: requests to some CPUs, and their acknowledgement |
-//! | `pending_ipi.rs` | requests to CPUs that run the space: whose IPI is pending, and one page |
+//! | `pending_ipi.rs` | whose IPI is pending, and one range that is told with it |
 //! | `broadcast_ring.rs` | requests to every CPU that is online |
 
 mod broadcast_ring;

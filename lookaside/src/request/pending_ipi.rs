@@ -8,7 +8,7 @@
 //! flush: they find what they have missed by its generation, and take no number of a queue. An initiator that cannot
 //! claim the word only sets it. One page is told ([`PendingIpi::tell_page`]), and is a hint: with its context id and
 //! generation, neither of which is ever used again, the owner knows whether it is the flush that it has missed. It
-//! acknowledges by the generation.
+//! acknowledges by the generation, and beside the word, where the initiator looks first.
 //!
 //! Elsewhere the range is the request ([`PendingIpi::tell_range`]), and the owner acknowledges by clearing the word. An
 //! initiator that cannot claim it posts to the queue.

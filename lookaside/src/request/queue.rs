@@ -14,7 +14,7 @@
 //! is the initiator. A slot is a hint: a target that finds it not written yet, or overwritten because of too
 //! many concurrent requests, flushes everything it holds. A lost slot costs time, never a flush.
 //!
-//! Targets that run the space of a flush take no number: they find what they have missed by its generation
+//! Targets that find what they have missed by the generation of the space, or are told one range, take no number
 //! ([`super::pending_ipi`]).
 //!
 //! Numbers have 64 bits and begin with 1; they are compared by order, never wrap and never tear
