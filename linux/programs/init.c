@@ -150,6 +150,15 @@ static void high_addresses(unsigned less, const char *only)
 	hint = 0;
 }
 
+/* Since the kernel was booted. */
+static unsigned seconds(void)
+{
+	struct timespec now;
+
+	must(clock_gettime(CLOCK_MONOTONIC, &now) == 0, "clock_gettime");
+	return now.tv_sec;
+}
+
 /* All CPUs but the first go down and come up, while a child makes address spaces. */
 static void hotplug(unsigned times)
 {
@@ -313,7 +322,7 @@ int main(int arguments, char **argument)
 	bool tests = false, counted = false, alone = false, others = false, hunted = false, traced = false;
 	bool module = false, sva = false, compatible = false, high = false, efi = false, is_32 = false;
 	bool suspended = false, next = false, again = false;
-	unsigned less = 1;
+	unsigned less = 1, soak = 0;
 	char *only = NULL;
 
 	page_size = sysconf(_SC_PAGESIZE);
@@ -321,6 +330,8 @@ int main(int arguments, char **argument)
 		is_32 |= !strcmp(argument[i], "hunters");
 		if (!strncmp(argument[i], "less=", 5))
 			less = atoi(argument[i] + 5);
+		if (!strncmp(argument[i], "soak=", 5))
+			soak = atoi(argument[i] + 5);
 		if (!strncmp(argument[i], "only=", 5))
 			only = argument[i] + 5;
 	}
@@ -371,6 +382,12 @@ int main(int arguments, char **argument)
 		high_addresses(less, only);
 	if (tests && !only && cpus() > 1)
 		hotplug(less == 1 ? 10 : 2);
+	for (unsigned round = 2; tests && seconds() < 60 * soak; round++) {
+		printf("ROUND %u: %u s\n", round, seconds());
+		hunt_all(less, only, "");
+		if (!only && cpus() > 1)
+			hotplug(2);
+	}
 	if (tests && suspended && !only)
 		suspend(less);
 	if (efi)

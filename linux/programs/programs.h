@@ -29,6 +29,7 @@
 #include <sys/swap.h>
 #include <sys/wait.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What Linux was built with: a table is one page of entries of eight bytes. */

@@ -8,6 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
     thread,
+    time::Instant,
 };
 
 use super::{Architecture, Dropped, Kind, Options, build, parts};
@@ -44,6 +45,8 @@ pub(super) struct Boot<'a> {
 pub(super) struct Ran {
     /// Of the console.
     pub(super) lines: Vec<String>,
+    /// From the start of the emulator to its end.
+    pub(super) took: Duration,
     /// Of the plugin; empty without.
     pub(super) plugin: String,
     /// Of the plugin, by block; empty without `--functions`.
@@ -129,14 +132,16 @@ pub(super) fn boot(workspace: &Workspace, boot: &Boot<'_>) -> Result<Ran> {
         }
         command.arg("-plugin").arg(plugin);
     }
+    let start = Instant::now();
     let lines = follow(&mut command)?;
+    let took = start.elapsed();
     let written = |is_asked_for: bool, file: &Path| {
         let text = if is_asked_for { fs::read_to_string(file) } else { Ok(String::new()) };
         text.context(|| format!("reading {}", file.display()))
     };
     let plugin = written(is_counted, &counted)?;
     let blocks = written(is_counted && options.functions, &blocks)?;
-    Ok(Ran { lines, plugin, blocks })
+    Ok(Ran { lines, took, plugin, blocks })
 }
 
 /// The kernel's command line.
@@ -173,6 +178,9 @@ fn words(options: &Options, kind: Kind, only: Option<&str>) -> String {
         _ => " -- works",
     };
     words += &format!(" less={}", options.less);
+    if let Some(minutes) = options.soak {
+        words += &format!(" soak={minutes}");
+    }
     let hunts_again = options.drop.is_none_or(Dropped::is_hunted_again);
     let tested = options.config.iter().filter(|part| hunts_again || part.hunts_again().is_none());
     words += &parts::names(&tested.copied().collect::<Vec<_>>(), " ");

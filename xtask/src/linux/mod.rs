@@ -68,6 +68,9 @@ pub(crate) struct Options {
     /// Each test has a part of its rounds: one in so many.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     less: u32,
+    /// Repeat the hunts for stale translations, and CPUs that go down and up, for so long.
+    #[arg(long, value_name = "MINUTES", requires = "tests", conflicts_with = "drop", value_parser = clap::value_parser!(u32).range(1..=1440))]
+    soak: Option<u32>,
     /// Leave these flushes out in the tests (`ranges`, `whole`, `batches`, `kernel`), and demand that they find it.
     #[arg(long, value_name = "FLUSHES")]
     drop: Option<Dropped>,
@@ -344,8 +347,18 @@ fn passed(ran: &Ran) -> Result<()> {
     if passed == 0 || !ran.is_done() {
         return Err(Failure::new("Linux did not come to the end of the tests"));
     }
-    println!("linux: {passed} passed, none failed");
+    let seconds = ran.took.as_secs();
+    println!(
+        "linux: {passed} passed, none failed; {} revokes seen in {seconds} s",
+        revokes(&ran.lines)
+    );
     Ok(())
+}
+
+/// How many changes of translations the tests saw take effect.
+fn revokes(lines: &[String]) -> u64 {
+    let counts = lines.iter().filter_map(|line| line.strip_suffix(" revokes seen"));
+    counts.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
 /// The tests found what was left out, in programs of 32 bits and at high addresses, too.
@@ -368,4 +381,21 @@ fn found(ran: &Ran, dropped: Dropped, parts: &[Part]) -> Result<()> {
     let once = dropped.found_once_by(parts).map_or_else(String::new, |name| format!(", {name}"));
     println!("linux: found by {}{once}", dropped.found_by().join(", "));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revokes_are_summed_over_tests_and_rounds() {
+        let lines = [
+            "PASS boot: 4 CPUs",
+            "PASS protect: 301 revokes seen",
+            "PASS hotplug: all CPUs but the first, down and up",
+            "ROUND 2: 17 s",
+            "PASS 32-bit protect: 9 revokes seen",
+        ];
+        assert_eq!(revokes(&lines.map(str::to_owned)), 310);
+    }
 }
