@@ -121,21 +121,22 @@ pub struct Wait<I: Instance> {
 }
 
 impl<I: Instance> Wait<I> {
-    /// Keeps a flush for [`Machine::wait`], unless it is complete.
+    /// Begins a flush, and keeps it for [`Machine::wait`] unless it is complete.
     ///
     /// # Safety
     ///
     /// `place` is of a `struct lookaside_wait` that is not in use.
-    unsafe fn keep(place: *mut Self, mut pending: Pending<I>) -> c_int {
+    unsafe fn keep(place: *mut Self, begin: impl FnOnce() -> Pending<I>) -> c_int {
+        // SAFETY: it is the caller's memory, which nobody else uses. Both fields may be of any bytes.
+        let Self { seal, pending: slot } = unsafe { &mut *place };
+        let pending = slot.write(begin());
         if pending.is_complete() {
-            let _ = pending.wait();
+            pending.wait_in_place();
+            // SAFETY: it was written above, and nobody reads it again.
+            unsafe { slot.assume_init_drop() };
             return 0;
         }
-        // SAFETY: it is the caller's memory, which nobody else uses.
-        unsafe {
-            addr_of_mut!((*place).pending).write(MaybeUninit::new(pending));
-            (*place).seal.set();
-        }
+        seal.set();
         1
     }
 
@@ -181,7 +182,7 @@ unsafe fn begin_flush<I: Instance>(
     wait: *mut Wait<I>,
 ) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { Wait::keep(wait, tlb.begin_flush(&(), gathered(space, ranges))) }
+    unsafe { Wait::keep(wait, || tlb.begin_flush(&(), gathered(space, ranges))) }
 }
 
 impl<I: Instance> Machine<I> {
@@ -287,7 +288,7 @@ impl<I: Instance> Machine<I> {
             return Ok(0);
         }
         // SAFETY: the place was just looked at, and it is the caller's.
-        Ok(unsafe { Wait::keep(wait, self.tlb().begin_flush_kernel(&(), gather)) })
+        Ok(unsafe { Wait::keep(wait, || self.tlb().begin_flush_kernel(&(), gather)) })
     }
 
     pub(crate) unsafe fn wait_or_refuse(&'static self, wait: *mut Wait<I>) -> Reply {
@@ -298,8 +299,10 @@ impl<I: Instance> Machine<I> {
         let platform = self.tlb().platform();
         // With interrupts off, this CPU may be what another one waits for.
         let this_cpu = if platform.irqs_are_off() { Some(self.this_cpu()?) } else { None };
-        // SAFETY: the seal says that `keep` has put it there. It is taken once, since the seal is broken.
-        let mut pending = unsafe { ptr::addr_of!((*wait).pending).read().assume_init() };
+        // SAFETY: the seal says that `keep` has put it there, and the caller that nobody else uses it.
+        let slot = unsafe { &mut *addr_of_mut!((*wait).pending) };
+        // SAFETY: as above.
+        let pending = unsafe { slot.assume_init_mut() };
         seal.clear();
         if let Some(this_cpu) = this_cpu {
             while !pending.is_complete() {
@@ -307,7 +310,9 @@ impl<I: Instance> Machine<I> {
                 platform.relax();
             }
         }
-        let _ = pending.wait();
+        pending.wait_in_place();
+        // SAFETY: as above. It is dropped once, since the seal is broken.
+        unsafe { slot.assume_init_drop() };
         Ok(0)
     }
 }

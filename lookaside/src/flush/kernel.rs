@@ -97,13 +97,15 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         let KernelGather { tlb, mut ranges, held } = gather;
         let this_cpu = &CurrentCpu::executing(self);
         this_cpu.must_own(tlb);
-        let mut shootdown = Shootdown::new(this_cpu);
-        let outcome = this_cpu.start_on_all_online(&mut ranges, &mut shootdown);
+        let mut pending = PendingFlush::new(this_cpu, held, Flags::default());
+        let shootdown = &mut pending.request.shootdown;
+        let outcome = this_cpu.start_on_all_online(&mut ranges, shootdown);
         let request = &this_cpu.queue().own_request;
         if request.has_dropped() || request.kept_on_ring() >= MAX_KEPT {
-            let _ = this_cpu.wait_for_all_online(&mut shootdown);
+            let _ = this_cpu.wait_for_all_online(shootdown);
         }
-        PendingFlush::new(this_cpu, outcome, shootdown, None, held, Flags::default())
+        pending.begun(this_cpu, outcome);
+        pending
     }
 }
 

@@ -45,7 +45,6 @@ pub use self::{
 use self::{
     gather::{Changes, Gather},
     initiator::Initiator,
-    shootdown::Shootdown,
 };
 pub use crate::flags::Flags;
 use crate::{
@@ -90,24 +89,27 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     pub fn begin_flush<'g, 't, F>(
         &'t self,
         irqs_off: &P::IrqsOff,
-        mut gather: Gather<'g, P, F>,
+        gather: Gather<'g, P, F>,
     ) -> PendingFlush<'g, 't, P, T, F> {
         let _ = irqs_off;
         let this_cpu = &CurrentCpu::executing(self);
         this_cpu.must_own(gather.space().tlb);
-        let changes = &mut gather.changes;
+        let Gather { changes, held, flags } = gather;
+        let mut pending = PendingFlush::new(this_cpu, held, flags);
+        let changes = pending.changes.insert(changes);
         let space = changes.space();
         let ranges = changes.ranges(this_cpu.mmu(), false);
-        let (mut outcome, mut shootdown) = (Outcome::NoCpu, Shootdown::new(this_cpu));
+        let mut outcome = Outcome::NoCpu;
         if !ranges.is_empty() {
             let tables = ranges.change() == TableChange::FreedTables;
-            let start = |initiator: &Initiator<'_, 't, P, T>| initiator.start(&mut shootdown);
+            let shootdown = &mut pending.request.shootdown;
+            let start = |initiator: &Initiator<'_, 't, P, T>| initiator.start(shootdown);
             let started = this_cpu.flush_everywhere(space, ranges, (tables, false), start);
             outcome = started.unwrap_or(outcome);
         }
         changes.flushed_by(outcome);
-        let Gather { changes, held, flags } = gather;
-        PendingFlush::new(this_cpu, outcome, shootdown, Some(changes), held, flags)
+        pending.begun(this_cpu, outcome);
+        pending
     }
 }
 

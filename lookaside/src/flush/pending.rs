@@ -11,6 +11,7 @@ use crate::{
     counts::{Event, Outcome},
     flags::Flags,
     platform::Platform,
+    request::{DescribedRequest, Kept},
     tlb::{CurrentCpu, Tags},
 };
 
@@ -35,23 +36,33 @@ use crate::{
 /// What was gathered of the kernel's addresses is flushed all the same, some time later.
 #[must_use = "the flush is complete, and its frames are free, when `wait` returns"]
 pub struct PendingFlush<'g, 't, P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>, F = ()> {
-    /// If some CPUs may not have acknowledged yet.
-    request: Option<KeptRequest<'t, P, T>>,
-    /// If it is the flush of a space.
-    changes: Option<Changes<'g, P>>,
+    pub(super) request: KeptRequest<'t, P, T>,
+    /// If it is the flush of a space, and not complete.
+    pub(super) changes: Option<Changes<'g, P>>,
     held: Held<F>,
     flags: Flags,
 }
 
 /// A shootdown whose request stays readable for its targets while its initiator executes something else.
-struct KeptRequest<'t, P: Platform, T: Tags<P>>(Shootdown<'t, P, T>);
+pub(super) struct KeptRequest<'t, P: Platform, T: Tags<P>> {
+    pub(super) shootdown: Shootdown<'t, P, T>,
+    /// Where the request is, and what of it is kept.
+    kept: Option<(&'t DescribedRequest<P::Word>, Kept)>,
+}
 
-impl<'t, P: Platform, T: Tags<P>> KeptRequest<'t, P, T> {
-    fn new(shootdown: Shootdown<'t, P, T>) -> Self {
-        if let Some((request, kept)) = shootdown.kept() {
+impl<P: Platform, T: Tags<P>> KeptRequest<'_, P, T> {
+    fn keep(&mut self) {
+        self.kept = self.shootdown.kept();
+        if let Some((request, kept)) = self.kept {
             request.keep(kept);
         }
-        Self(shootdown)
+    }
+
+    /// All targets have acknowledged.
+    fn end(&mut self) {
+        if let Some((request, kept)) = self.kept.take() {
+            request.end_kept(kept);
+        }
     }
 }
 
@@ -60,56 +71,63 @@ impl<'t, P: Platform, T: Tags<P>> KeptRequest<'t, P, T> {
 /// addresses keeps its request until the next one.
 impl<P: Platform, T: Tags<P>> Drop for KeptRequest<'_, P, T> {
     fn drop(&mut self) {
-        let Some((request, kept)) = self.0.kept() else { return };
-        if self.0.is_on_ring() && !self.0.is_complete() {
-            request.drop_kept(kept);
-        } else {
-            request.end_kept(kept);
+        match self.kept.take_if(|_| self.shootdown.is_on_ring() && !self.shootdown.is_complete()) {
+            Some((request, kept)) => request.drop_kept(kept),
+            None => self.end(),
         }
     }
 }
 
 impl<'g, 't, P: Platform, T: Tags<P>, F> PendingFlush<'g, 't, P, T, F> {
+    /// Nothing was flushed so far, and no request was sent. It is large: it is made where it stays until the kernel has it.
+    #[inline]
+    pub(super) fn new(this_cpu: &CurrentCpu<'t, P, T>, held: Held<F>, flags: Flags) -> Self {
+        let request = KeptRequest { shootdown: Shootdown::new(this_cpu), kept: None };
+        Self { request, changes: None, held, flags }
+    }
+
     /// This CPU has flushed, and has sent the requests.
-    pub(super) fn new(
-        this_cpu: &CurrentCpu<'t, P, T>,
-        outcome: Outcome,
-        shootdown: Shootdown<'t, P, T>,
-        changes: Option<Changes<'g, P>>,
-        held: Held<F>,
-        flags: Flags,
-    ) -> Self {
-        let targets = shootdown.targets();
-        let request = (targets > 0).then(|| KeptRequest::new(shootdown));
-        if request.is_some() {
+    pub(super) fn begun(&mut self, this_cpu: &CurrentCpu<'t, P, T>, outcome: Outcome) {
+        let targets = self.request.shootdown.targets();
+        if targets > 0 {
+            self.request.keep();
             // This CPU may be a target, and has sent itself no IPI.
             this_cpu.handle_ipi();
         }
         this_cpu.observe(Event::Flushed { outcome, targets, rounds: 0 });
-        Self { request, changes, held, flags }
     }
 
     /// Whether no CPU has to act any more, so that [`Self::wait`] returns at once. Where it is called again and again
     /// with interrupts off, [`crate::CurrentCpu::handle_ipi`] is called in between.
     pub fn is_complete(&mut self) -> bool {
-        self.request.as_mut().is_none_or(|request| request.0.is_complete())
+        self.request.shootdown.is_complete()
     }
 
     /// Returns when no CPU holds what was gathered any more, with the frames.
     ///
     /// It is called with interrupts on, on any CPU, and calls [`Platform::relax`] and [`Platform::stuck`] as it waits: with
     /// interrupts off, two CPUs could wait for each other for ever.
-    pub fn wait(self) -> Flushed<F> {
-        let Self { mut request, changes, held, flags } = self;
-        if let Some(KeptRequest(shootdown)) = &mut request {
-            shootdown.wait_interruptibly();
-        }
-        drop(request);
-        if let Some(changes) = changes {
+    pub fn wait(mut self) -> Flushed<F> {
+        self.complete();
+        let Self { held, flags, .. } = self;
+        Flushed { frames: held.into_frames(), flags }
+    }
+
+    fn complete(&mut self) {
+        self.request.shootdown.wait_interruptibly();
+        self.request.end();
+        if let Some(changes) = self.changes.take() {
             changes.complete_others();
             changes.end();
         }
-        Flushed { frames: held.into_frames(), flags }
+    }
+}
+
+impl<P: Platform, T: Tags<P>> PendingFlush<'_, '_, P, T> {
+    /// As [`Self::wait`], where no frame is held, and without moving what is some hundred bytes. Afterwards nothing is left to do,
+    /// and it may be dropped.
+    pub fn wait_in_place(&mut self) {
+        self.complete();
     }
 }
 
@@ -117,7 +135,7 @@ impl<'g, 't, P: Platform, T: Tags<P>, F> PendingFlush<'g, 't, P, T, F> {
 impl<P: Platform, T: Tags<P>, F> fmt::Debug for PendingFlush<'_, '_, P, T, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingFlush")
-            .field("targets", &self.request.as_ref().map_or(0, |request| request.0.targets()))
+            .field("targets", &self.request.shootdown.targets())
             .finish_non_exhaustive()
     }
 }
