@@ -70,7 +70,7 @@ const fn row(path: &'static str, what: &'static str, counts: Counts, goal: Optio
 }
 
 /// The paths, which the example knows by these names.
-const ROWS: [Row; 51] = [
+const ROWS: [Row; 53] = [
     row("global-bare/switch", "switch, tag of this epoch; hardware left out", MANY, None),
     row("arm64/switch", "switch, tag of this epoch", MANY, Some(SWITCH_ARM)),
     row("riscv/switch", "switch, tag of this epoch", MANY, Some(SWITCH_RISCV)),
@@ -100,6 +100,8 @@ const ROWS: [Row; 51] = [
     row("arm64/protect", "flush of a page under a lock, alone", MANY, Some(PROTECT_ARM)),
     row("riscv/protect", "flush of a page under a lock, alone", MANY, Some(PROTECT_RISCV)),
     row("x86-recent/protect", "flush of a page under a lock, alone", MANY, Some(PROTECT_X86)),
+    row("riscv/protect-beside-lazy", "the same beside a lazy CPU", MANY, None),
+    row("x86-recent/protect-beside-lazy", "the same beside a lazy CPU", MANY, None),
     row("x86-recent/unmap-4096", "the same in a space of 4096 CPUs", MANY, Some(UNMAP_4096)),
     row("arm64/shootdown-1", "unmap with another CPU, both sides", MANY, Some(335)),
     row("riscv/shootdown-1", "unmap with another CPU, both sides", MANY, Some(750)),

@@ -242,6 +242,15 @@ impl<M: Mmu, T: Tags<Host<M, CPU_WORDS>>, const CPU_WORDS: usize> Machine<M, T, 
         Ok(())
     }
 
+    /// The same where another CPU is lazy in the space, and was told by an earlier flush that it misses some.
+    fn protect_beside_lazy(self, count: usize) -> Result<(), Error> {
+        become_cpu(1);
+        warm_up(&self.tlb, &self.spaces[0]);
+        self.tlb.this_cpu(&()).lazy();
+        become_cpu(0);
+        self.protect(count)
+    }
+
     /// As [`Self::unmap`] with `others` CPUs that run the space, too: both sides, without the interrupts themselves.
     fn shootdown(self, count: usize, others: u32) -> Result<(), Error> {
         let machine: &'static Self = Box::leak(Box::new(self));
@@ -324,6 +333,8 @@ fn run(path: &str, count: usize) -> Result<bool, Error> {
         "riscv/protect" => riscv()?.protect(count)?,
         "x86-recent/protect" => x86_recent(Use::WherePresent, false)?.protect(count)?,
         "x86-recent/unmap-4096" => x86_huge()?.unmap(count)?,
+        "riscv/protect-beside-lazy" => riscv_running(2)?.protect_beside_lazy(count)?,
+        "x86-recent/protect-beside-lazy" => x86_running(2)?.protect_beside_lazy(count)?,
         "arm64/shootdown-1" => running(2)?.shootdown(count, 1)?,
         "riscv/shootdown-1" => riscv_running(2)?.shootdown(count, 1)?,
         "x86-recent/shootdown-1" => x86_running(2)?.shootdown(count, 1)?,

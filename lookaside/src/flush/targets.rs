@@ -134,12 +134,12 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     /// Whether no other CPU must act, or could be made absent.
     #[inline(never)]
     fn others_rest(&self, runs_here: bool) -> bool {
-        let mut others = self.all_others(runs_here).flat_map(Targets::iter);
+        let rests = |cpu| match self.root_state(cpu) {
+            RootState::NotLoaded => !self.may_trim(),
+            state => !self.must_act(state),
+        };
         !self.this_cpu.stale_entries_do_harm(self.tables)
-            && others.all(|cpu| match self.root_state(cpu) {
-                RootState::NotLoaded => !self.may_trim(),
-                state => !self.must_act(state),
-            })
+            && self.all_others(runs_here).all(|others| others.iter().all(rests))
     }
 
     /// Whether lazy CPUs must act. No program uses the entries that they hold, but their walkers may read a
@@ -182,10 +182,10 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     /// cheaper.
     fn missed(&self) -> MissedFlush {
         let ranges = self.request.ranges;
-        match ranges.operations(self.mmu(), self.costs(), Scope::Local, None) {
-            Some(_) => ranges.missed(),
-            None => MissedFlush::Everything,
-        }
+        // Nothing is cheaper than to remove one page.
+        let by_address = ranges.is_one_page()
+            || ranges.operations(self.mmu(), self.costs(), Scope::Local, None).is_some();
+        if by_address { ranges.missed() } else { MissedFlush::Everything }
     }
 
     /// Whether CPUs may become absent: not if only a broadcast could reach them, and there is none.
