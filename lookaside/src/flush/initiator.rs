@@ -121,7 +121,8 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         let (this_cpu, request) = (self.this_cpu, &self.request);
         if T::tracks_generations(this_cpu.tlb) && !self.this_cpu.stale_entries_do_harm(self.tables)
         {
-            shootdown.describe_generation(this_cpu, self.space, request, self.targets_lazy());
+            let lazily = this_cpu.targets_lazy(self.tables);
+            shootdown.describe_generation(this_cpu, self.space, request, lazily);
         } else {
             shootdown.describe_or_tell(this_cpu, self.space, request);
         }
@@ -242,7 +243,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         if most > 0 && !self.residents_outnumber(most, runs_here) {
             return Some(u64::MAX);
         }
-        let must_act = |state| self.must_act(state);
+        let must_act = |state| self.this_cpu.must_act(state, self.tables);
         (!self.states_outnumber(most, runs_here, must_act)).then_some(most)
     }
 

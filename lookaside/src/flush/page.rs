@@ -8,7 +8,7 @@ use crate::{
     counts::Outcome,
     platform::Platform,
     range::VaRange,
-    request::FlushRanges,
+    request::{FlushRanges, MissedFlush},
     space::AddressSpace,
     tlb::{CurrentCpu, Tags},
 };
@@ -46,16 +46,22 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let Some(context) = T::context_id(self.tlb, space) else {
             return self.observe_flush(&Done::by(Outcome::NoCpu));
         };
+        let is_private = self.mmu().properties().sharing == Sharing::Private;
+        let runs_here = loaded == NonZeroU64::new(context);
+        if runs_here && is_private && self.others_were_told((space, context), true, false) {
+            if T::tracks_generations(self.tlb) {
+                space.record(generation, MissedFlush::Pages(page));
+            }
+            T::flush_page(&self.for_allocator(), context, generation, page);
+            return self.observe_flush(&Done::by(Outcome::Local));
+        }
         let ranges = FlushRanges::of(page);
         let asked = (&ranges, context, generation);
         let initiator = Initiator::new(&self, space, asked, (false, early));
-        let done = if !initiator.runs_here() || self.mmu().properties().sharing == Sharing::Shared {
-            initiator.act()
-        } else if loaded == NonZeroU64::new(context) && initiator.others_know(true) {
-            T::flush_page(&self.for_allocator(), context, generation, page);
-            Done::by(Outcome::Local)
-        } else {
+        let done = if is_private && initiator.runs_here() {
             initiator.act_with_others(true)
+        } else {
+            initiator.act()
         };
         self.observe_flush(&Self::done(space, done, early));
     }

@@ -48,7 +48,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         runs_here: bool,
         tables: bool,
     ) -> bool {
-        let me = if runs_here { self.cpu.present_bit } else { PresentBit::NONE };
+        let me = self.present_bit(runs_here);
         // In this order: the space is marked stale before a CPU becomes absent.
         space.residents().none_but(me)
             && !(self.stale_entries_do_harm(tables)
@@ -82,6 +82,63 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[inline]
     pub(super) fn walks_under_older_tags(&self, space: &AddressSpace<P>, tables: bool) -> bool {
         tables && self.mmu().properties().walks_outlive_tags && space.held_under_older_tags()
+    }
+
+    /// Whether no other CPU must act, and each that may hold entries of a space was told by an earlier flush to flush on
+    /// switch-in: most often they are idle, and lazy in the space, which has this context id. Where broadcasts are possible, no
+    /// CPU is told.
+    #[inline]
+    pub(super) fn others_were_told(
+        &self,
+        (space, context): (&AddressSpace<P>, u64),
+        runs_here: bool,
+        tables: bool,
+    ) -> bool {
+        let me = self.present_bit(runs_here);
+        !self.mmu().properties().broadcasts
+            && space.residents().none_present_but(me)
+            && self.others_rest((space, context), me, tables)
+    }
+
+    /// Whether no other CPU must act, or could be made absent.
+    #[inline(always)]
+    fn others_rest(
+        &self,
+        (space, context): (&AddressSpace<P>, u64),
+        me: PresentBit,
+        tables: bool,
+    ) -> bool {
+        let rests = |cpu| match T::root_state(self.tlb, cpu, context) {
+            RootState::NotLoaded => !self.may_trim(),
+            state => !self.must_act(state, tables),
+        };
+        let mut others = space.residents().scan().map(|word| word.not_absent_but(me));
+        !self.stale_entries_do_harm(tables) && others.all(|others| others.iter().all(rests))
+    }
+
+    /// Whether lazy CPUs must act. No program uses the entries that they hold, but their walkers may read a
+    /// table that is freed, and find a page that is mapped where another one was.
+    pub(super) fn targets_lazy(&self, tables: bool) -> bool {
+        tables || self.mmu().properties().breaks_before_making
+    }
+
+    /// Whether a CPU in this state must act at a flush, of a table, too, if `tables`.
+    pub(super) fn must_act(&self, names: RootState, tables: bool) -> bool {
+        match names {
+            RootState::NotLoaded => false,
+            RootState::Lazy => self.targets_lazy(tables),
+            RootState::Loaded => true,
+        }
+    }
+
+    /// Whether CPUs may become absent: not if only a broadcast could reach them, and there is none.
+    fn may_trim(&self) -> bool {
+        T::has_global_tags(self.tlb) || !self.mmu().properties().walks_outlive_tags
+    }
+
+    /// The Present bit of this CPU, if it runs the space.
+    fn present_bit(&self, runs_here: bool) -> PresentBit {
+        if runs_here { self.cpu.present_bit } else { PresentBit::NONE }
     }
 }
 
@@ -117,35 +174,15 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
         Ok(())
     }
 
-    /// Whether no other CPU must act, and each that may hold entries was told by an earlier flush to flush on switch-in. Then what
-    /// they miss is recorded, and nothing else is to be done for them: most often they are idle, and lazy in the space. Where
-    /// broadcasts are possible, no CPU is told.
+    /// As [`CurrentCpu::others_were_told`], of this flush. Then what the others miss is recorded, and nothing else is to be done for them.
     #[inline]
     pub(super) fn others_know(&self, runs_here: bool) -> bool {
-        let know = !self.mmu().properties().broadcasts
-            && self.space.residents().none_present_but(self.me(runs_here))
-            && self.others_rest(runs_here);
+        let context = (self.space, self.context);
+        let know = self.this_cpu.others_were_told(context, runs_here, self.tables);
         if know {
             self.record_missed();
         }
         know
-    }
-
-    /// Whether no other CPU must act, or could be made absent.
-    #[inline(never)]
-    fn others_rest(&self, runs_here: bool) -> bool {
-        let rests = |cpu| match self.root_state(cpu) {
-            RootState::NotLoaded => !self.may_trim(),
-            state => !self.must_act(state),
-        };
-        !self.this_cpu.stale_entries_do_harm(self.tables)
-            && self.all_others(runs_here).all(|others| others.iter().all(rests))
-    }
-
-    /// Whether lazy CPUs must act. No program uses the entries that they hold, but their walkers may read a
-    /// table that is freed, and find a page that is mapped where another one was.
-    pub(super) fn targets_lazy(&self) -> bool {
-        self.tables || self.mmu().properties().breaks_before_making
     }
 
     /// The CPUs of `word` that must act now. Its other CPUs flush on switch-in.
@@ -161,7 +198,7 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
             self.record_missed();
         }
         // A CPU that is stale already is marked again only if it can be made absent now.
-        let gone = self.may_trim()
+        let gone = self.this_cpu.may_trim()
             && resting.iter().any(|cpu| self.root_state(cpu) == RootState::NotLoaded);
         if resting.mask & word.present().mask == 0 && !gone {
             return running;
@@ -188,11 +225,6 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
         if by_address { ranges.missed() } else { MissedFlush::Everything }
     }
 
-    /// Whether CPUs may become absent: not if only a broadcast could reach them, and there is none.
-    fn may_trim(&self) -> bool {
-        T::has_global_tags(self.this_cpu.tlb) || !self.mmu().properties().walks_outlive_tags
-    }
-
     /// Marks resting CPUs stale, so that they flush on switch-in, and returns those that must act now
     /// because they are not resting any more.
     fn trim(&self, resting: Targets) -> Targets {
@@ -210,7 +242,7 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
                 gone.mask &= !(1 << (cpu.0 - resting.first.0));
             }
         }
-        if self.may_trim() && gone.mask != 0 {
+        if self.this_cpu.may_trim() && gone.mask != 0 {
             // They keep their entries until they switch back or the tag is recycled.
             residency.set_stale(true);
             residents.remove(gone);
@@ -222,19 +254,11 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     pub(super) fn running(&self, cpus: Targets) -> Targets {
         let mut running = Targets { mask: 0, ..cpus };
         for cpu in cpus.iter() {
-            if self.must_act(self.root_state(cpu)) {
+            if self.this_cpu.must_act(self.root_state(cpu), self.tables) {
                 running.mask |= 1 << (cpu.0 - cpus.first.0);
             }
         }
         running
-    }
-
-    pub(super) fn must_act(&self, names: RootState) -> bool {
-        match names {
-            RootState::NotLoaded => false,
-            RootState::Lazy => self.targets_lazy(),
-            RootState::Loaded => true,
-        }
     }
 
     pub(super) fn root_state(&self, cpu: CpuId) -> RootState {
@@ -247,11 +271,6 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     }
 
     fn others(&self, word: Word32, runs_here: bool) -> Targets {
-        word.not_absent_but(self.me(runs_here))
-    }
-
-    /// The Present bit of this CPU, if it runs the space.
-    fn me(&self, runs_here: bool) -> PresentBit {
-        if runs_here { self.this_cpu.cpu.present_bit } else { PresentBit::NONE }
+        word.not_absent_but(self.this_cpu.present_bit(runs_here))
     }
 }

@@ -165,7 +165,7 @@ fn a_cpu_that_was_called_and_has_not_looked_is_not_interrupted_again() {
         let _ = flush(tlb, 1, a, |gather| What::Page.tell(gather));
         assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 1), "it waits all the same");
     });
-    let _ = flush(tlb, 5, a, |gather| What::Page.tell(gather));
+    let _ = flush(tlb, 5, a, |gather| What::Range.tell(gather));
     let acts = tlb.platform().acts();
     let interrupts: Vec<_> = acts.iter().filter(|(_, op)| matches!(op, Op::Interrupt(_))).collect();
     assert_eq!(interrupts, [&(5, Op::Interrupt(vec![70]))], "{acts:?}");
