@@ -166,12 +166,10 @@ static __always_inline bool waits(struct mm_struct *mm, enum lookaside_kind kind
 {
 	int this = raw_smp_processor_id(), cpu;
 
-	if (!lookaside_arch_waits(mm))
+	if (!lookaside_arch_interrupts())
 		return false;
-	if (kind == LOOKASIDE_TABLES)
-		return true;
 	for_each_cpu(cpu, mm_cpumask(mm))
-		if (cpu != this && !READ_ONCE(per_cpu(is_lazy, cpu)))
+		if (cpu != this && (kind == LOOKASIDE_TABLES || !READ_ONCE(per_cpu(is_lazy, cpu))))
 			return true;
 	return false;
 }
@@ -267,7 +265,7 @@ void lookaside_mm_complete(struct lookaside_batch *batch)
 
 bool lookaside_kernel_flush(unsigned long start, unsigned long bytes, enum lookaside_kind kind)
 {
-	struct lookaside_wait wait, *later = lookaside_arch_waits_for_kernel() ? &wait : NULL;
+	struct lookaside_wait wait, *later = lookaside_arch_interrupts() && num_online_cpus() > 1 ? &wait : NULL;
 	unsigned long flags;
 	bool done = false;
 	int result = 0;

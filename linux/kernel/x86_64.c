@@ -100,7 +100,7 @@ static void end_foreign(void)
 		lookaside_refused("the end of text patching", error);
 }
 
-/* mm_cpumask has the CPUs that have the mm loaded, lazy ones too, as in Linux: CR4.PCE goes by it, and lookaside_arch_waits. */
+/* mm_cpumask has the CPUs that have the mm loaded, lazy ones too, as in Linux: CR4.PCE goes by it, and whether a flush prepares a wait. */
 static void exchange(struct mm_struct *prev, struct mm_struct *next, unsigned int cpu)
 {
 	if (prev != &init_mm)

@@ -21,18 +21,7 @@ static inline phys_addr_t lookaside_arch_user_root(struct mm_struct *mm)
 	return 0;
 }
 
-/* Whether a flush may have to wait for interrupts of other CPUs: the hardware reaches them. */
-static inline bool lookaside_arch_waits(struct mm_struct *mm)
-{
-	return false;
-}
-
-static inline bool lookaside_arch_waits_for_kernel(void)
-{
-	return false;
-}
-
-/* Whether flushes interrupt CPUs at all. */
+/* Whether flushes interrupt other CPUs, and wait for them: elsewhere the hardware reaches them. */
 static inline bool lookaside_arch_interrupts(void)
 {
 	return false;

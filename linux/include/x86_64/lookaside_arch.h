@@ -26,18 +26,7 @@ static inline phys_addr_t lookaside_arch_user_root(struct mm_struct *mm)
 	return 0;
 }
 
-/* Whether a flush may have to wait for interrupts of other CPUs. A hint: if it is wrong, the wait is with interrupts off. */
-static inline bool lookaside_arch_waits(struct mm_struct *mm)
-{
-	return cpumask_any_but(mm_cpumask(mm), raw_smp_processor_id()) < nr_cpu_ids;
-}
-
-static inline bool lookaside_arch_waits_for_kernel(void)
-{
-	return num_online_cpus() > 1;
-}
-
-/* Whether flushes interrupt CPUs at all. */
+/* Whether flushes interrupt other CPUs, and wait for them: elsewhere the hardware reaches them. */
 static inline bool lookaside_arch_interrupts(void)
 {
 	return true;
