@@ -101,7 +101,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     }
 
     /// Whether no other CPU must act, or could be made absent.
-    #[inline(always)]
+    #[inline(always)] // A call would cost a tenth of the flush of a page.
     fn others_rest(
         &self,
         (space, context): (&AddressSpace<P>, u64),
