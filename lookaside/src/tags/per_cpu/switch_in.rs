@@ -33,9 +33,11 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         next: &AddressSpace<P>,
         who: u64,
     ) -> Switched {
+        if is_tagless(this_cpu) {
+            return Self::switch_in_tagless(this_cpu.copied(), next, who);
+        }
         let slots = &*T::per_cpu(this_cpu.cpu).slots;
-        // Without tags no slot ever holds a space.
-        let known = if is_tagless(this_cpu) { None } else { slots.holding(who) };
+        let known = slots.holding(who);
         let generation = next.generation.load(Ordering::SeqCst); // As F-SWITCH.
         match known {
             Some(slot) if slots.flushed_up_to(slot) == generation => {
@@ -46,6 +48,23 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
             }
             known => Self::switch_in_stale(this_cpu.copied(), next, known, generation),
         }
+    }
+
+    /// Loads a space where nothing outlives a switch: one slot will do, and it never holds a space.
+    #[inline(never)]
+    fn switch_in_tagless<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
+        this_cpu: AllocatorCpu<'_, P, T>,
+        next: &AddressSpace<P>,
+        who: u64,
+    ) -> Switched {
+        let cpu = T::per_cpu(this_cpu.cpu);
+        let generation = next.generation.load(Ordering::SeqCst); // As F-SWITCH.
+        cpu.slots.user_needs_flush(0);
+        cpu.mapped[0].set(0);
+        this_cpu.load(next, Tag::RESERVED, Held::Drop, Sharing::Private);
+        cpu.slots.record(0, who | DROPPED, generation);
+        Self::switched_in(&this_cpu, next, who, 0);
+        Switched::Fresh
     }
 
     /// After the load of the root.
@@ -76,14 +95,8 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         generation: u64,
     ) -> Switched {
         let slots = &*T::per_cpu(this_cpu.cpu).slots;
-        // Without tags nothing outlives a switch: one slot will do, and it never holds a space.
-        let tagless = is_tagless(&this_cpu);
-        let slot = match known {
-            Some(slot) => slot,
-            None if tagless => 0,
-            None => slots.victim::<R>(),
-        };
-        let tag = if tagless { Tag::RESERVED } else { tag_of(slot) };
+        let slot = known.unwrap_or_else(|| slots.victim::<R>());
+        let tag = tag_of(slot);
         let mapped = &T::per_cpu(this_cpu.cpu).mapped[slot];
         let missed =
             known.and_then(|slot| next.missed_flush(slots.flushed_up_to(slot), generation));
@@ -105,8 +118,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
             mapped.set(0);
         }
         this_cpu.load(next, tag, held, Sharing::Private);
-        let dropped = if tagless { DROPPED } else { 0 };
-        slots.record(slot, running(next.id()) | dropped, generation);
+        slots.record(slot, running(next.id()), generation);
         Self::switched_in(&this_cpu, next, running(next.id()), slot);
         if known.is_none() {
             return Switched::Fresh;
