@@ -103,7 +103,7 @@ const ROWS: [Row; 53] = [
     row("riscv/protect-beside-lazy", "the same beside a lazy CPU", MANY, None),
     row("x86-recent/protect-beside-lazy", "the same beside a lazy CPU", MANY, Some(190)),
     row("x86-recent/unmap-4096", "the same in a space of 4096 CPUs", MANY, Some(UNMAP_4096)),
-    row("arm64/shootdown-1", "unmap with another CPU, both sides", MANY, Some(340)),
+    row("arm64/shootdown-1", "unmap with another CPU, both sides", MANY, Some(335)),
     row("riscv/shootdown-1", "unmap with another CPU, both sides", MANY, Some(750)),
     row("x86-recent/shootdown-1", "unmap with another CPU, both sides", MANY, Some(SHOOTDOWN[0])),
     row("x86-recent/shootdown-15", "unmap with 15 CPUs, all sides", MANY, Some(SHOOTDOWN[1])),

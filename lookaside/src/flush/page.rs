@@ -46,9 +46,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let Some(context) = T::context_id(self.tlb, space) else {
             return self.observe_flush(&Done::by(Outcome::NoCpu));
         };
-        let is_private = self.mmu().properties().sharing == Sharing::Private;
         let runs_here = loaded == NonZeroU64::new(context);
-        if runs_here && is_private && self.others_were_told((space, context), true, false) {
+        if runs_here && self.others_were_told((space, context), true, false) {
             if T::tracks_generations(self.tlb) {
                 space.record(generation, MissedFlush::Pages(page));
             }
@@ -58,6 +57,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let ranges = FlushRanges::of(page);
         let asked = (&ranges, context, generation);
         let initiator = Initiator::new(&self, space, asked, (false, early));
+        let is_private = self.mmu().properties().sharing == Sharing::Private;
         let done = if is_private && initiator.runs_here() {
             initiator.act_with_others(true)
         } else {

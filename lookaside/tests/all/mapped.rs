@@ -164,4 +164,5 @@ fn a_flush_that_was_missed_while_lazy_goes_by_the_same_rule() {
     assert!(by_address_after_lazy(MANY));
     assert!(!by_address_after_lazy(40));
     assert!(!by_address_after_lazy(MANY));
+    assert!(by_address_after_lazy(1), "one page always does");
 }

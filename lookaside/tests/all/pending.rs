@@ -293,6 +293,24 @@ fn the_next_kernel_flush_waits_for_those_that_were_dropped() {
 }
 
 #[test]
+fn the_next_kernel_flush_waits_for_no_other_flush_that_was_dropped() {
+    let tlb = epochs(2, Fake::new(2, 16).without_broadcast());
+    let a = shared(tlb, 1);
+    tlb.platform().set_answer(Answer::Never);
+    let complete = begin_kernel(tlb, KERNEL);
+    handle(tlb, 1);
+    drop(complete);
+    // The second is described, since the first is under way.
+    let first = begin(tlb, a, 0x5000, "first");
+    drop(begin(tlb, a, 0x9000, "second"));
+    tlb.platform().set_answer(Answer::WhenWaitedFor);
+    let mut next = begin_kernel(tlb, KERNEL + 0x9000);
+    assert!(!next.is_complete(), "it has waited");
+    handle(tlb, 1);
+    let _ = (first.wait(), next.wait());
+}
+
+#[test]
 fn a_thread_may_be_moved_while_its_flush_is_pending() {
     fn is_send<T: Send>(_: &T) {}
     let tlb = recent(2, Fake::new(2, 12));
