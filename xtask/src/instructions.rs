@@ -78,7 +78,12 @@ const ROWS: [Row; 53] = [
     row("per-cpu-bare/switch", "switch, nothing missed; hardware left out", MANY, None),
     row("x86-recent/switch", "switch, recent and nothing missed", MANY, Some(SWITCH_X86)),
     row("x86-pairs/switch", "the same with separate user tables", MANY, Some(SWITCH_X86)),
-    row("x86-no-pcids/switch", "switch without PCIDs: the state is kept all the same", MANY, Some(80)),
+    row(
+        "x86-no-pcids/switch",
+        "switch without PCIDs: the state is kept all the same",
+        MANY,
+        Some(80),
+    ),
     row("arm64/stay", "switch to the present space", MANY, Some(STAY)),
     row("riscv/stay", "switch to the present space", MANY, Some(STAY)),
     row("x86-epochs/stay", "switch to the present space", MANY, Some(STAY)),
