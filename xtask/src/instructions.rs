@@ -105,7 +105,7 @@ const ROWS: [Row; 53] = [
     row("arm64/protect", "flush of a page under a lock, alone", MANY, Some(PROTECT_ARM)),
     row("riscv/protect", "flush of a page under a lock, alone", MANY, Some(PROTECT_RISCV)),
     row("x86-recent/protect", "flush of a page under a lock, alone", MANY, Some(PROTECT_X86)),
-    row("riscv/protect-beside-lazy", "the same beside a lazy CPU", MANY, None),
+    row("riscv/protect-beside-lazy", "the same beside a lazy CPU", MANY, Some(420)),
     row("x86-recent/protect-beside-lazy", "the same beside a lazy CPU", MANY, Some(190)),
     row("x86-recent/unmap-4096", "the same in a space of 4096 CPUs", MANY, Some(UNMAP_4096)),
     row("arm64/shootdown-1", "unmap with another CPU, both sides", MANY, Some(335)),
