@@ -205,6 +205,8 @@ int main(int count, char **arguments) {
            (unsigned long long)lookaside_count(LOOKASIDE_COUNT_LOCAL),
            (unsigned long long)lookaside_count(LOOKASIDE_COUNT_IPIS),
            (unsigned long long)lookaside_count(LOOKASIDE_COUNT_SERVED));
+    if (lookaside_count(LOOKASIDE_COUNT_CHECKED) != 0)
+        printf("%llu loads of roots were checked\n", (unsigned long long)lookaside_count(LOOKASIDE_COUNT_CHECKED));
     if (frames_freed == 0 || waited == 0 || lookaside_count(LOOKASIDE_COUNT_SERVED) == 0)
         shim_fail("nothing was tried");
     puts("no stale translation was used");

@@ -462,7 +462,8 @@ enum lookaside_counter {
     LOOKASIDE_COUNT_TARGETS = 5,   /* CPUs that got a request */
     LOOKASIDE_COUNT_SERVED = 6,    /* requests that were answered */
     LOOKASIDE_COUNT_USEFUL = 7,    /* those of them that needed a flush */
-    LOOKASIDE_COUNT_CAUGHT_UP = 8  /* missed flushes that were made up for at a switch */
+    LOOKASIDE_COUNT_CAUGHT_UP = 8, /* missed flushes that were made up for at a switch */
+    LOOKASIDE_COUNT_CHECKED = 9    /* loads of roots that a checked build has checked; 0 in others */
 };
 
 LOOKASIDE_STATIC_ASSERT(sizeof(enum lookaside_kind) == 4 && sizeof(enum lookaside_event) == 4 &&

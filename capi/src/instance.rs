@@ -23,6 +23,11 @@ pub trait Instance: Sized + 'static {
         platform.irqs_are_off()
     }
 
+    /// The tables of a space that was released may become another root.
+    fn root_freed(mmu: &<Self::Platform as Platform>::Mmu, root: Root) {
+        let _ = (mmu, root);
+    }
+
     /// What the root register has for a tag in user mode.
     fn user_asid(mmu: &<Self::Platform as Platform>::Mmu, tag: Tag) -> u16 {
         let _ = mmu;

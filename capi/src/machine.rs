@@ -157,8 +157,12 @@ impl<I: Instance> Machine<I> {
         if I::Tags::is_pinned(unsafe { Space::at(space)? }) {
             return Err(Refused::Pinned);
         }
+        let end = |space: &mut AddressSpace<I::Platform>| {
+            let _ = this_cpu.release(space);
+            I::root_freed(self.tlb.platform().mmu(), space.root());
+        };
         // SAFETY: the caller promises that nobody else uses it.
-        let _ = unsafe { Space::take(space, |space| this_cpu.release(space)) }?;
+        unsafe { Space::take(space, end) }?;
         Ok(0)
     }
 

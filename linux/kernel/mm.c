@@ -442,7 +442,7 @@ pure_initcall(boot);
 static int show(struct seq_file *file, void *unused)
 {
 	static const char *const names[] = { "no_cpu", "local",	  "retagged", "broadcast", "ipis",
-					     "targets", "served", "useful",   "caught_up" };
+					     "targets", "served", "useful",   "caught_up", "checked" };
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(names); i++)

@@ -367,7 +367,7 @@ fn c_steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
     });
     for target in capi::Target::KERNELS {
         gate.step(&format!("C library, {}", target.name()), || {
-            capi::build(workspace, bare, target, None).map(|_| Outcome::Passed)
+            capi::build(workspace, bare, &capi::Build::of(target)).map(|_| Outcome::Passed)
         });
     }
     gate.step("C example", || {

@@ -18,9 +18,10 @@ pub(super) type Allocator = GlobalAsids<'static, Hw>;
 #[cfg(not(all(target_os = "none", target_arch = "aarch64")))]
 pub(super) type Allocator = Asids<'static, Hw>;
 
-/// How many tags the hardware of this architecture has at most.
-const MOST_TAGS: u32 =
-    if cfg!(target_arch = "x86_64") && cfg!(target_os = "none") { 1 << 12 } else { 1 << 16 };
+/// How many bits a tag of this architecture has at most.
+pub(super) const TAG_BITS: u32 =
+    if cfg!(target_arch = "x86_64") && cfg!(target_os = "none") { 12 } else { 16 };
+const MOST_TAGS: u32 = 1 << TAG_BITS;
 
 static WORDS: Static<[AtomicU64; GlobalAsids::<Hw>::words_for(MOST_TAGS)]> =
     Static::new([const { AtomicU64::new(0) }; GlobalAsids::<Hw>::words_for(MOST_TAGS)]);

@@ -14,6 +14,12 @@ mod hardware;
 #[path = "x86_64.rs"]
 mod hardware;
 mod init;
+#[cfg(feature = "checked")]
+#[path = "checked.rs"]
+mod mmu;
+#[cfg(not(feature = "checked"))]
+#[path = "unchecked.rs"]
+mod mmu;
 #[cfg(panic = "abort")]
 mod panic;
 mod platform;
@@ -26,7 +32,11 @@ use core::{
     sync::atomic::AtomicU64,
 };
 
-use lookaside::{Platform, arch::Tag, counts::Outcome};
+use lookaside::{
+    Platform,
+    arch::{Root, Tag},
+    counts::Outcome,
+};
 
 use self::{
     hardware::{ARCH, Boot, Features},
@@ -53,6 +63,10 @@ impl Instance for Native {
 
     fn irqs_are_surely_off(_: &Hw) -> bool {
         hardware::are_masked()
+    }
+
+    fn root_freed(mmu: &<Hw as Platform>::Mmu, root: Root) {
+        mmu::root_freed(mmu, root);
     }
 
     fn user_asid(mmu: &<Hw as Platform>::Mmu, tag: Tag) -> u16 {
@@ -211,6 +225,9 @@ unsafe extern "C" fn lookaside_online(features: *const Features) -> c_int {
     }
 }
 
+/// `LOOKASIDE_COUNT_CHECKED`.
+const CHECKED: u32 = 9;
+
 /// `lookaside_count` of the header.
 #[unsafe(no_mangle)]
 extern "C" fn lookaside_count(counter: u32) -> u64 {
@@ -226,6 +243,9 @@ extern "C" fn lookaside_count(counter: u32) -> u64 {
         8 => counts.caught_up(),
         _ => 0,
     };
+    if counter == CHECKED {
+        return machine().map_or(0, |machine| mmu::loads(machine.tlb().platform().mmu()));
+    }
     COUNTS.iter().map(count).sum()
 }
 

@@ -11,11 +11,14 @@ use lookaside::{
     platform::{Costs, CpuId, Stuck, Targets},
 };
 
-use super::hardware::{self, Mmu};
+use super::{
+    hardware,
+    mmu::{self, Mmu},
+};
 use crate::MAX_CPUS;
 
 unsafe extern "C" {
-    safe fn lookaside_platform_cpu() -> u32;
+    pub(super) safe fn lookaside_platform_cpu() -> u32;
     pub(super) safe fn lookaside_platform_irqs_are_off() -> bool;
     safe fn lookaside_platform_send_ipi(first: u32, mask: u64);
     safe fn lookaside_platform_relax();
@@ -36,10 +39,10 @@ pub(crate) struct Hw {
 
 impl Hw {
     /// The machine with this hardware; with `broadcasts`, IPIs are taken to be dearer than any broadcast.
-    pub(super) fn new(mmu: Mmu, broadcasts: bool) -> Self {
+    pub(super) fn new(mmu: hardware::Mmu, broadcasts: bool) -> Self {
         let typical = *mmu.properties().typical_costs;
         let costs = if broadcasts { Costs { ipi: u64::MAX, ..typical } } else { typical };
-        Self { mmu, costs }
+        Self { mmu: mmu::new(mmu), costs }
     }
 }
 

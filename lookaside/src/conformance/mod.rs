@@ -11,6 +11,9 @@
 //!   and reads again, for each CPU. It finds CPUs that are not online, flushes that are missing or do
 //!   nothing, spaces that share a tag, and page-fault handlers that do not handle spurious faults.
 //!
+//! [`CheckedMmu`] checks the library and the hardware below it, for as long as a debug build runs: that no CPU uses what it holds under a
+//! tag for another space.
+//!
 //! # What they cannot find
 //!
 //! * IPIs to the CPU that calls [`check`]: call it once more from another one. And IPIs to a CPU that calls
@@ -28,12 +31,14 @@
 //!   tables, races between CPUs, and orderings. The TLB sanitizer (`docs/hunt.md`) watches all that a
 //!   kernel does, on an emulator, and the adversarial machine explores the library's own orderings.
 
+mod checked_mmu;
 mod platform;
 mod translations;
 
 use core::fmt;
 
 pub use self::{
+    checked_mmu::CheckedMmu,
     platform::{Report, check},
     translations::{Scratch, ScratchSpace, Translations, check_translations},
 };

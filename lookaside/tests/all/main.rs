@@ -9,6 +9,7 @@ mod aarch64_range;
 mod aarch64_ranges;
 mod asids;
 mod batch;
+mod checked_mmu;
 mod choices;
 mod conformance;
 mod contig;

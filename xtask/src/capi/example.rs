@@ -87,6 +87,24 @@ pub(super) fn run(workspace: &Workspace, prefix: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Compiles and runs an example with the debug build of the library that is laid out in `prefix`.
+pub(super) fn run_checked(workspace: &Workspace, prefix: &Path) -> Result<()> {
+    let folder = workspace.target().join("capi").join("examples-checked");
+    fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
+    let arguments = Arguments { workspace, prefix, folder: &folder };
+    let ended = arguments.compiled("kernel", &["-O2"])?.run(&[])?;
+    match ended.output.lines().find(|line| line.ends_with(" loads of roots were checked")) {
+        Some(line) if ended.succeeded => println!("example, checked build: {line}"),
+        _ => {
+            return Err(Failure::new(format!(
+                "the example with the checked build fails, or nothing was checked:\n{}",
+                ended.output
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Builds the examples as a kernel's CMake or pkg-config would, and runs one of each.
 pub(super) fn with_cmake(workspace: &Workspace, prefix: &Path) -> Result<()> {
     let build = workspace.target().join("capi/cmake");

@@ -37,6 +37,9 @@ pub(crate) struct Options {
     /// The most CPUs: the macro of the header. 64 if it is not given.
     #[arg(long, value_name = "N")]
     max_cpus: Option<u32>,
+    /// A debug build: with assertions, and a check of each load of a root. In `target/capi/TARGET-checked`.
+    #[arg(long)]
+    checked: bool,
     /// Compile and run the examples with the library of the host.
     #[arg(long)]
     example: bool,
@@ -101,7 +104,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let triples: Vec<_> = chosen.iter().filter_map(|target| target.triple()).collect();
     let bare = setup::targets(workspace, &triples)?;
     for target in chosen {
-        build(workspace, &bare, target, options.max_cpus)?;
+        let Options { max_cpus, checked: is_checked, .. } = *options;
+        build(workspace, &bare, &Build { target, max_cpus, is_checked })?;
     }
     if options.example {
         examples(workspace, &bare)?;
@@ -111,26 +115,42 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
 
 /// Compiles and runs the examples with the library of the host.
 pub(crate) fn examples(workspace: &Workspace, bare: &BareMetal) -> Result<()> {
-    let prefix = build(workspace, bare, Target::Host, None)?;
-    example::run(workspace, &prefix)
+    let host = Build::of(Target::Host);
+    let checked = build(workspace, bare, &Build { is_checked: true, ..host })?;
+    example::run_checked(workspace, &checked)?;
+    example::run(workspace, &build(workspace, bare, &host)?)
 }
 
 /// Compiles the examples as CMake and pkg-config say.
 pub(crate) fn with_cmake(workspace: &Workspace, bare: &BareMetal) -> Result<()> {
-    let prefix = build(workspace, bare, Target::Host, None)?;
+    let prefix = build(workspace, bare, &Build::of(Target::Host))?;
     example::with_cmake(workspace, &prefix)
 }
 
-/// Builds the library for one target, checks it, and returns where it is laid out.
-pub(crate) fn build(
-    workspace: &Workspace,
-    bare: &BareMetal,
-    target: Target,
-    max_cpus: Option<u32>,
-) -> Result<PathBuf> {
+/// One build of the library.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Build {
+    pub(crate) target: Target,
+    /// 64 if it is not given.
+    pub(crate) max_cpus: Option<u32>,
+    /// Whether it has assertions, and checks each load of a root.
+    pub(crate) is_checked: bool,
+}
+
+impl Build {
+    /// That for 64 CPUs.
+    pub(crate) const fn of(target: Target) -> Self {
+        Self { target, max_cpus: None, is_checked: false }
+    }
+}
+
+/// Builds the library, checks it, and returns where it is laid out.
+pub(crate) fn build(workspace: &Workspace, bare: &BareMetal, build: &Build) -> Result<PathBuf> {
+    let Build { target, max_cpus, is_checked } = *build;
     let directory = workspace.target().join("capi");
-    let prefix = directory.join(target.name());
-    let library = compile(workspace, bare, target, max_cpus, &directory)?;
+    let suffix = if is_checked { "-checked" } else { "" };
+    let prefix = directory.join(format!("{}{suffix}", target.name()));
+    let library = compile(workspace, bare, build, &directory)?;
     let object = archive::member_with(&read(&library)?, "lookaside_init_as")?;
     fs::create_dir_all(&prefix).context(|| format!("making {}", prefix.display()))?;
     let mut linked = link::one_object(&object, &check::functions(workspace)?, &prefix)?;
@@ -147,10 +167,10 @@ pub(crate) fn build(
 fn compile(
     workspace: &Workspace,
     bare: &BareMetal,
-    target: Target,
-    max_cpus: Option<u32>,
+    build: &Build,
     directory: &Path,
 ) -> Result<PathBuf> {
+    let Build { target, max_cpus, is_checked } = *build;
     let mut command = match target.triple() {
         Some(triple) => bare.cargo_for(PACKAGE, "core", "rustc", triple),
         None => {
@@ -164,15 +184,9 @@ fn compile(
     let build = directory.join("build");
     command
         .current_dir(workspace.root())
-        .args([
-            "--quiet",
-            "--features",
-            "exports",
-            "--crate-type",
-            "staticlib",
-            "--profile",
-            "capi",
-        ])
+        .args(["--quiet", "--features", if is_checked { "checked" } else { "exports" }])
+        .args(["--crate-type", "staticlib", "--profile", "capi"])
+        .args(["--config", &format!("profile.capi.debug-assertions={is_checked}")])
         .env("CARGO_TARGET_DIR", &build)
         .env("RUSTFLAGS", format!("{} {more}", target.flags()).trim_end());
     match max_cpus {

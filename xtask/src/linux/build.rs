@@ -69,6 +69,8 @@ pub(super) struct Sort<'a> {
     pub(super) kind: Kind,
     /// With Linux's tracer of the time with interrupts off.
     pub(super) is_traced: bool,
+    /// With the library's debug build.
+    pub(super) is_checked: bool,
     pub(super) parts: &'a [Part],
 }
 
@@ -112,7 +114,7 @@ impl Sort<'_> {
 
 /// Builds a kernel, unless one of the same contents is there, and the module of the tests if it takes modules.
 pub(super) fn kernel(sort: &Sort<'_>) -> Result<PathBuf> {
-    let Sort { workspace, source, architecture, kind, .. } = *sort;
+    let Sort { workspace, source, architecture, kind, is_checked, .. } = *sort;
     let (linux, name) = (architecture.linux(), architecture.name());
     let folder = sort.folder();
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
@@ -123,7 +125,9 @@ pub(super) fn kernel(sort: &Sort<'_>) -> Result<PathBuf> {
     let mut prefix = None;
     if kind == Kind::Library {
         let bare = setup::run(workspace, false)?;
-        let built = capi::build(workspace, &bare, architecture.capi(), Some(MAX_CPUS))?;
+        let target = architecture.capi();
+        let build = capi::Build { target, max_cpus: Some(MAX_CPUS), is_checked };
+        let built = capi::build(workspace, &bare, &build)?;
         let object = fs::read(built.join("lib/lookaside.o"));
         contents
             .push_str(&format!("{:x}", hash(&object.context(|| "reading the library".into())?)));

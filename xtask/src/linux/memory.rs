@@ -35,7 +35,11 @@ pub(super) fn print(workspace: &Workspace, architecture: Architecture) -> Result
     let bare = setup::run(workspace, false)?;
     let mut rows = Vec::new();
     for cpus in CPUS {
-        let prefix = capi::build(workspace, &bare, architecture.capi(), Some(cpus))?;
+        let prefix = capi::build(
+            workspace,
+            &bare,
+            &capi::Build { max_cpus: Some(cpus), ..capi::Build::of(architecture.capi()) },
+        )?;
         let prefix = workspace.root().join(prefix);
         let [mm, task] = structs(&prefix, cpus)?;
         let object = prefix.join("lib/lookaside.o");

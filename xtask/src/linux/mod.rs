@@ -59,6 +59,9 @@ pub(crate) struct Options {
     /// With these parts of Linux, too, in the kernel and in the tests.
     #[arg(long, value_name = "PARTS", value_delimiter = ',', conflicts_with_all = ["selftests", "stress", "turns", "functions", "irqs_off"])]
     config: Vec<Part>,
+    /// With the library's debug build: it has assertions, and checks each load of a root.
+    #[arg(long, requires = "tests", conflicts_with = "stock")]
+    checked: bool,
     /// Use no more than so many ASIDs.
     #[arg(long, value_name = "N")]
     tags: Option<u32>,
@@ -212,7 +215,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     source::prepare(&source, architecture)?;
     let sort = |kind| {
         let (source, is_traced) = (source.as_path(), options.irqs_off);
-        Sort { workspace, source, architecture, kind, is_traced, parts }
+        let is_checked = options.checked;
+        Sort { workspace, source, architecture, kind, is_traced, is_checked, parts }
     };
     let kernel = |kind| build::kernel(&sort(kind));
     let others = if options.selftests {
@@ -240,7 +244,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         let ran = boot(kind, &kernel(kind)?)?;
         return match options.drop {
             Some(dropped) => found(&ran, dropped, parts),
-            None => passed(&ran).and_then(|()| parts::passed(parts, &ran.lines)),
+            None => passed(&ran)
+                .and_then(|()| parts::passed(parts, &ran.lines))
+                .and_then(|()| if options.checked { checked(&ran.lines) } else { Ok(()) }),
         };
     }
     let (mut counted, mut longest, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
@@ -354,6 +360,18 @@ fn passed(ran: &Ran) -> Result<()> {
     };
     println!("linux: {passed} passed, none failed{seen}");
     Ok(())
+}
+
+/// The library has checked loads of roots.
+fn checked(lines: &[String]) -> Result<()> {
+    let count = lines.iter().find_map(|line| line.strip_prefix("LOOKASIDE checked "));
+    match count.map(str::parse::<u64>) {
+        Some(Ok(count @ 1..)) => {
+            println!("linux: {count} loads of roots were checked");
+            Ok(())
+        }
+        _ => Err(Failure::new("no load of a root was checked: has the CPU ASIDs or PCIDs?")),
+    }
 }
 
 /// How many changes of translations the tests saw take effect. Lines of hunters that go on (`HUNT`) count the same ones.

@@ -39,6 +39,11 @@ pub(crate) fn on<R>(cpu: u32, f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// The number of the CPU that the test is now.
+pub(crate) fn this_cpu_number() -> u32 {
+    CPU.get()
+}
+
 /// What was done to one CPU's hardware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
