@@ -343,7 +343,7 @@ void lookaside_platform_stuck(uint32_t waiting, uint32_t target, uint64_t rounds
 
 _Noreturn void lookaside_platform_panic(const char *message)
 {
-	panic("lookaside: %s", message);
+	panic("%s", message); /* which begins with the library's name */
 	unreachable();
 }
 

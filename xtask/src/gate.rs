@@ -22,6 +22,8 @@ use crate::{
     workspace::Workspace,
 };
 
+/// The step that boots Linux.
+const LINUX: &str = "linux, arm64";
 /// A file longer than this is one that newcomers will fear.
 const LONG_FILE: usize = 600;
 
@@ -120,6 +122,8 @@ pub(crate) fn run(workspace: &Workspace, selection: Selection) -> Result<()> {
 fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
     // What is asked for by name is done in full.
     let quick = gate.selection.only.is_empty() && gate.selection.stage < 3;
+    // It takes five minutes of two processors, which other steps do not always need.
+    let linux = gate.selection.contains(LINUX).then(|| linux::Background::begin(workspace));
     gate.step("format", || cargo(workspace, &["fmt", "--all", "--check"]));
     gate.step("long files", || long_files(workspace));
     gate.step("words", || words::run(workspace).map(|()| Outcome::Passed));
@@ -199,7 +203,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         cargo(workspace, &["test", "--doc"].into_iter().chain(packages).collect::<Vec<_>>())
     });
     c_steps(gate, workspace, bare);
-    // Linux itself takes ten minutes of two processors to build: `cargo xtask linux arm64|riscv64|x86_64 --tests`.
+    // Linux on the other architectures: `cargo xtask linux riscv64|x86_64 --tests`.
     gate.step("linux, overlay", || {
         if !capi::is_compiler_here() {
             return Ok(Outcome::Skipped("there is no compiler of C"));
@@ -341,6 +345,18 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
             return Ok(Outcome::Skipped(QUICK));
         }
         mutants::teeth(workspace).map(|()| Outcome::Passed)
+    });
+    gate.step(LINUX, || match linux {
+        Some(Ok(linux)) => Ok(if linux.test(workspace)? {
+            Outcome::Passed
+        } else {
+            Outcome::Skipped("Debian's linux-source-6.12 cannot be fetched")
+        }),
+        Some(Err(failure)) => {
+            println!("{failure}");
+            Ok(Outcome::Skipped("what builds and boots Linux cannot be installed"))
+        }
+        None => Ok(Outcome::Skipped(QUICK)),
     });
 }
 

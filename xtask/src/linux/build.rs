@@ -93,19 +93,43 @@ impl Sort<'_> {
         Ok(parts::configuration(&files.map(read).collect::<Result<Vec<_>>>()?))
     }
 
-    /// `make` of Linux, with the overlay and the library in `prefix` if it is ours.
-    fn make(&self, prefix: Option<&Path>) -> Command {
+    /// Where the library lies for it: at one place, whichever build it is of. If another were named, all of Linux would be compiled again.
+    fn library(&self) -> PathBuf {
+        self.workspace.root().join(self.folder()).join("lookaside")
+    }
+
+    /// Builds the library, and puts it there. Returns what it and its header are.
+    fn put_library(&self) -> Result<String> {
+        let bare = setup::run(self.workspace, false)?;
+        let target = self.architecture.capi();
+        let build = capi::Build { target, max_cpus: Some(MAX_CPUS), is_checked: self.is_checked };
+        let (from, to) = (capi::build(self.workspace, &bare, &build)?, self.library());
+        fs::create_dir_all(&to).context(|| format!("making {}", to.display()))?;
+        let mut contents = String::new();
+        for (file, name) in
+            [("lib/lookaside.o", "lookaside.o"), ("include/lookaside.h", "lookaside.h")]
+        {
+            let bytes = fs::read(from.join(file)).context(|| "reading the library".to_owned())?;
+            write(&to.join(name), &bytes)?;
+            contents.push_str(&format!("{:x}", hash(&bytes)));
+        }
+        Ok(contents)
+    }
+
+    /// `make` of Linux, with the overlay and the library if it is ours.
+    fn make(&self) -> Command {
         let mut make = make(self.workspace, self.source, self.architecture, &self.folder());
-        if let Some(prefix) = prefix {
+        if self.kind == Kind::Library {
             let ours = self.workspace.root().join("linux");
             let include = |path: PathBuf| format!(" -I{}", path.display());
+            let library = self.library();
             make.arg(format!("LOOKASIDE={}", ours.display()))
-                .arg(format!("LOOKASIDE_OBJECT={}", prefix.join("lib/lookaside.o").display()))
+                .arg(format!("LOOKASIDE_OBJECT={}", library.join("lookaside.o").display()))
                 .arg(format!(
                     "NOSTDINC_FLAGS=-nostdinc{}{}{}",
                     include(ours.join("include").join(self.architecture.name())),
                     include(ours.join("include/common")),
-                    include(prefix.join("include")),
+                    include(library),
                 ));
         }
         make
@@ -114,7 +138,7 @@ impl Sort<'_> {
 
 /// Builds a kernel, unless one of the same contents is there, and the module of the tests if it takes modules.
 pub(super) fn kernel(sort: &Sort<'_>) -> Result<PathBuf> {
-    let Sort { workspace, source, architecture, kind, is_checked, .. } = *sort;
+    let Sort { workspace, source, architecture, kind, .. } = *sort;
     let (linux, name) = (architecture.linux(), architecture.name());
     let folder = sort.folder();
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
@@ -122,24 +146,15 @@ pub(super) fn kernel(sort: &Sort<'_>) -> Result<PathBuf> {
     let config = sort.config()?;
     let mut contents = config.clone();
     contents.push_str(&read(&source.join("Makefile"))?);
-    let mut prefix = None;
     if kind == Kind::Library {
-        let bare = setup::run(workspace, false)?;
-        let target = architecture.capi();
-        let build = capi::Build { target, max_cpus: Some(MAX_CPUS), is_checked };
-        let built = capi::build(workspace, &bare, &build)?;
-        let object = fs::read(built.join("lib/lookaside.o"));
-        contents
-            .push_str(&format!("{:x}", hash(&object.context(|| "reading the library".into())?)));
-        contents.push_str(&read(&built.join("include/lookaside.h"))?);
+        contents.push_str(&sort.put_library()?);
         contents.push_str(&overlay(workspace, architecture)?);
         let mm = folder.join("arch").join(linux).join("mm");
         fs::create_dir_all(&mm).context(|| format!("making {}", mm.display()))?;
         for file in [name, "mm"] {
             let text = workspace.read(&format!("linux/kernel/{file}.c"))?;
-            write(&mm.join(format!("lookaside_{file}.c")), &text)?;
+            write(&mm.join(format!("lookaside_{file}.c")), text)?;
         }
-        prefix = Some(built);
     }
     let takes_modules = sort.parts.contains(&Part::Modules);
     let key = format!("{:x}\n", hash(contents.as_bytes()));
@@ -150,7 +165,7 @@ pub(super) fn kernel(sort: &Sort<'_>) -> Result<PathBuf> {
         configure(workspace, source, architecture, &folder, &config)?;
         println!("linux: building {}: this takes minutes", image.display());
         let cpus = thread::available_parallelism().map_or(1, usize::from);
-        let mut make = sort.make(prefix.as_deref());
+        let mut make = sort.make();
         make.arg(format!("-j{cpus}")).arg(architecture.image());
         if takes_modules {
             make.arg("modules");
@@ -159,7 +174,7 @@ pub(super) fn kernel(sort: &Sort<'_>) -> Result<PathBuf> {
         write(&built, &key)?;
     }
     if takes_modules {
-        parts::module(workspace, &mut sort.make(prefix.as_deref()), &folder)?;
+        parts::module(workspace, &mut sort.make(), &folder)?;
     }
     Ok(image)
 }
@@ -340,11 +355,11 @@ fn read(file: &Path) -> Result<String> {
 }
 
 /// Writes, unless the text is the same: `make` goes by times.
-pub(super) fn write(file: &Path, text: &str) -> Result<()> {
-    if fs::read_to_string(file).is_ok_and(|old| old == text) {
+pub(super) fn write(file: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
+    if fs::read(file).is_ok_and(|old| old == contents.as_ref()) {
         return Ok(());
     }
-    fs::write(file, text).context(|| format!("writing {}", file.display()))
+    fs::write(file, contents).context(|| format!("writing {}", file.display()))
 }
 
 #[cfg(test)]

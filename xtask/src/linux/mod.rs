@@ -1,6 +1,7 @@
 //! Linux 6.12 on the library: its source fetched, built with the overlay in `linux/` and without it, booted in QEMU, tested, and
 //! counted beside itself.
 
+mod background;
 mod build;
 mod functions;
 mod machine;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+pub(crate) use self::background::Background;
 use self::{
     build::{Kind, Sort},
     machine::{Boot, Ran},
@@ -59,6 +61,9 @@ pub(crate) struct Options {
     /// With these parts of Linux, too, in the kernel and in the tests.
     #[arg(long, value_name = "PARTS", value_delimiter = ',', conflicts_with_all = ["selftests", "stress", "turns", "functions", "irqs_off"])]
     config: Vec<Part>,
+    /// Build the kernel of the tests, and boot nothing.
+    #[arg(long, requires = "tests")]
+    build: bool,
     /// With the library's debug build: it has assertions, and checks each load of a root.
     #[arg(long, requires = "tests", conflicts_with = "stock")]
     checked: bool,
@@ -241,7 +246,11 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     }
     if options.tests {
         let kind = if options.stock { Kind::Stock } else { Kind::Library };
-        let ran = boot(kind, &kernel(kind)?)?;
+        let image = kernel(kind)?;
+        if options.build {
+            return Ok(());
+        }
+        let ran = boot(kind, &image)?;
         return match options.drop {
             Some(dropped) => found(&ran, dropped, parts),
             None => passed(&ran)

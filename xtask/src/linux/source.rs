@@ -93,6 +93,11 @@ pub(super) fn tools(architecture: Architecture) -> Result<()> {
     Ok(())
 }
 
+/// Whether the source is there.
+pub(super) fn is_here(workspace: &Workspace) -> bool {
+    workspace.target().join("linux/source").join(UNPACKED).is_file()
+}
+
 /// Debian's source, fetched and unpacked if it is not there.
 pub(super) fn fetch(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.target().join("linux");
