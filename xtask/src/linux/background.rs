@@ -3,7 +3,6 @@
 use std::{
     env,
     fs::{self, File},
-    os::unix::process::CommandExt as _,
     path::PathBuf,
     process::{Child, Command, Stdio},
 };
@@ -22,21 +21,10 @@ const BOOT: [&str; 4] = ["--less", "100", "--tags", "16"];
 /// How much of what the build said is repeated if it failed.
 const LINES: usize = 30;
 
-/// A build of Linux that takes what other programs leave of the processors, and does not outlive this.
+/// A build of Linux that takes what other programs leave of the processors. The gate ends after it.
 pub(crate) struct Background {
-    /// Its processes are a group.
     child: Child,
     log: PathBuf,
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let group = format!("-{}", self.child.id());
-            let _ = process::succeeds(Command::new("kill").args(["-TERM", "--", &group]));
-            let _ = self.child.wait();
-        }
-    }
 }
 
 impl Background {
@@ -55,7 +43,7 @@ impl Background {
         let mut build = Command::new("nice");
         build.args(["-n", "19"]).arg(this_program()?).args(KERNEL).arg("--build");
         println!("linux: built beside the other steps: $ {}", process::spelled(&build));
-        build.stdin(Stdio::null()).stdout(file).stderr(errors).process_group(0);
+        build.stdin(Stdio::null()).stdout(file).stderr(errors);
         let child = build.spawn().context(|| "starting the build of Linux".to_owned())?;
         Ok(Self { child, log })
     }
