@@ -33,25 +33,29 @@ const BUSY: u64 = u64::MAX;
 /// kernel's process for example. It may be moved before the first switch to it. From then on it is shared by reference
 /// and stays where it is, until [`crate::CurrentCpu::release`] has made every CPU leave it; [`Self::into_tables`] then
 /// hands the tables back. A space that is dropped leaks its tables.
+///
+/// Where many CPUs flush one space at once, the cache line that they write bounces. So what a flush only reads comes first, and what each
+/// writes last: a space that begins a cache line has the two in different ones, up to 64 CPUs.
 #[doc(alias = "mm_struct")]
 #[doc(alias = "pmap")]
+#[repr(C)] // The order of the fields is that of memory.
 pub struct AddressSpace<P: Platform> {
-    tables: ManuallyDrop<P::Tables>,
-    id: u64,
-    pub(crate) tlb: TlbId,
-    pub(crate) cookie: P::Word,
-    pub(crate) generation: P::Word,
-    latest: Latest<P::Word>,
-    pub(crate) pins: P::Word,
     resident_words: P::ResidentWords,
-    /// How many gathers are under way (Linux: `tlb_flush_pending`).
-    pub(crate) gathers: P::Word,
+    pub(crate) cookie: P::Word,
+    pub(crate) pins: P::Word,
     /// Flushes that are over as far as their gathers go, and not complete: in the lower bits the worst of them
     /// ([`Unfinished`]), above how many there were.
     unfinished: P::Word,
     residency: P::Word,
     /// The number of a CPU that ran the space when a flush looked for one, plus one; or 0. A guess.
     last_running: P::Word,
+    id: u64,
+    pub(crate) tlb: TlbId,
+    tables: ManuallyDrop<P::Tables>,
+    pub(crate) generation: P::Word,
+    latest: Latest<P::Word>,
+    /// How many gathers are under way (Linux: `tlb_flush_pending`).
+    pub(crate) gathers: P::Word,
     /// CPUs that run the space, or are lazy in it, have its address.
     _stays: PhantomPinned,
 }

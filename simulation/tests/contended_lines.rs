@@ -14,7 +14,10 @@ use lookaside::platform::{
     Word as _,
 };
 use lookaside_machine::timed::{self, Arena, Options, Price, Ps, Word, World};
-use lookaside_simulation::data::Machine;
+use lookaside_simulation::{
+    data::{self, Machine},
+    workload::{self, Setup},
+};
 
 /// Threads that take a ticket lock, add to a counter and leave it, again and again. The two words of the lock are in one
 /// line.
@@ -197,4 +200,22 @@ fn a_second_socket_makes_contended_atomics_a_little_slower_in_whatever_order_the
         println!("two sockets over one: published {published:.2}, modelled {modelled:.2}");
         assert!((modelled / published - 1.0).abs() < 0.1, "{modelled}, published {published}");
     }
+}
+
+#[test]
+fn a_flush_moves_one_line_of_its_space_twice() {
+    // 64 CPUs flush one space by broadcasts. A flush writes one line of the space when it begins and when it ends; what it only
+    // reads stays with every CPU.
+    let machine = Machine::named("turin").unwrap_or_else(|why| panic!("{why}"));
+    let (strategy, options) = ("lookaside", data::parameters("storm").unwrap());
+    let (cpus, x) = (Some(64), None);
+    let setup =
+        Setup { machine: &machine, strategy, cpus, x, options: &options, seed: 1, timeline: 0 };
+    let outcome = (workload::find("storm").unwrap().run)(&setup);
+    let report = outcome.unwrap_or_else(|error| panic!("{error}")).report;
+    let spaces = report.lines.iter().find(|line| line.name == "spaces").unwrap();
+    let counters = report.counters();
+    let (_, flushes) = counters.iter().find(|(name, _)| *name == "broadcasts").unwrap();
+    let moves = spaces.moves as f64 / flushes as f64;
+    assert!((1.0..2.1).contains(&moves), "{moves} for each of {flushes} flushes");
 }

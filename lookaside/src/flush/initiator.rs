@@ -263,8 +263,9 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         counts: impl Fn(RootState) -> bool,
     ) -> bool {
         let (mut sum, mut last) = (0, None);
-        if let Some(cpu) = self.space.last_running()
-            && cpu != self.this_cpu.id()
+        let (guess, this_cpu) = (self.space.last_running(), self.this_cpu.id());
+        if let Some(cpu) = guess
+            && cpu != this_cpu
             && counts(self.root_state(cpu))
         {
             (sum, last) = (1, Some(cpu));
@@ -276,7 +277,8 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
             if Some(cpu) != last && counts(self.root_state(cpu)) {
                 sum += 1;
                 if sum > most {
-                    if last.is_none() {
+                    // By a guess that names this CPU, the others find it. Another one would take the cache line from all of them.
+                    if last.is_none() && !(runs_here && guess == Some(this_cpu)) {
                         self.space.set_last_running(cpu);
                     }
                     return true;
