@@ -34,8 +34,9 @@ const BUSY: u64 = u64::MAX;
 /// and stays where it is, until [`crate::CurrentCpu::release`] has made every CPU leave it; [`Self::into_tables`] then
 /// hands the tables back. A space that is dropped leaks its tables.
 ///
-/// Where many CPUs flush one space at once, the cache line that they write bounces. So what a flush only reads comes first, and what each
-/// writes last: a space that begins a cache line has the two in different ones, up to 64 CPUs.
+/// Where many CPUs flush one space at once, the cache lines that they write bounce. So what a flush only reads comes first, with the
+/// generation, which is written only where each CPU has tags of its own, and what each flush writes last: a space that begins a cache line has
+/// the two in different ones, up to 64 CPUs.
 #[doc(alias = "mm_struct")]
 #[doc(alias = "pmap")]
 #[repr(C)] // The order of the fields is that of memory.
@@ -49,10 +50,10 @@ pub struct AddressSpace<P: Platform> {
     residency: P::Word,
     /// The number of a CPU that ran the space when a flush looked for one, plus one; or 0. A guess.
     last_running: P::Word,
+    pub(crate) generation: P::Word,
     id: u64,
     pub(crate) tlb: TlbId,
     tables: ManuallyDrop<P::Tables>,
-    pub(crate) generation: P::Word,
     latest: Latest<P::Word>,
     /// How many gathers are under way (Linux: `tlb_flush_pending`).
     pub(crate) gathers: P::Word,
