@@ -154,15 +154,14 @@ impl<I: Instance> Machine<I> {
     unsafe fn space_release_or_refuse(&'static self, space: *mut Space<I>) -> Reply {
         let this_cpu = self.this_cpu()?;
         // SAFETY: the caller promises it.
-        if I::Tags::is_pinned(unsafe { Space::at(space)? }) {
+        let used = unsafe { Space::at(space)? };
+        if I::Tags::is_pinned(used) {
             return Err(Refused::Pinned);
         }
-        let end = |space: &mut AddressSpace<I::Platform>| {
-            let _ = this_cpu.release(space);
-            I::root_freed(self.tlb.platform().mmu(), space.root());
-        };
+        let root = used.root();
         // SAFETY: the caller promises that nobody else uses it.
-        unsafe { Space::take(space, end) }?;
+        let _ = unsafe { Space::take(space, |space| this_cpu.release(space)) }?;
+        I::root_freed(self.tlb.platform().mmu(), root);
         Ok(0)
     }
 
