@@ -3,9 +3,10 @@
 use core::sync::atomic::AtomicU64;
 
 use lookaside::{
-    AddressSpace, Cpu, GlobalAsids, PerCpuAsids, Platform, Tlb,
+    AddressSpace, Cpu, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
     arch::{
         Errata, Held, Invalidation, Mmu as _, Properties, Root, Scope, Sharing, TableChange, Tag,
+        Wait,
     },
     conformance::CheckedMmu,
     platform::{CpuId, Targets},
@@ -83,7 +84,7 @@ fn a_tag_is_anothers_after_a_flush_of_all_that_is_held_under_it() {
     }
     assert!(!takes_b_after(|_| {}) && !takes_b_after(park));
     assert!(!parked(Invalidation::Tag(Tag(6)), 0, Scope::Local));
-    let range = [lookaside::VaRange::new(0x1000, 0x1000, 12).unwrap()];
+    let range = [VaRange::new(0x1000, 0x1000, 12).unwrap()];
     for part in [
         Invalidation::ranges(Tag(5), &range, TableChange::FreedTables),
         Invalidation::kernel(&range, TableChange::FreedTables),
@@ -217,4 +218,72 @@ fn allocators_give_no_tag_twice() {
         come_and_go(shape, global);
     }
     come_and_go(INTERRUPTS, |_| PerCpuAsids::<6>::new());
+}
+
+/// Hardware that keeps a log.
+#[derive(Default)]
+struct Logged(core::cell::RefCell<Vec<String>>);
+
+impl Logged {
+    fn log(&self, what: String) {
+        self.0.borrow_mut().push(what);
+    }
+}
+
+impl Hardware for Logged {
+    fn settle(&self) {
+        self.log("settle".into());
+    }
+
+    fn load(&self, root: Root, tag: Tag, held: Held) {
+        self.log(format!("load {:#x} {} {held:?}", root.table, tag.0));
+    }
+
+    fn park(&self) {
+        self.log("park".into());
+    }
+
+    fn flush(&self, entries: Invalidation<'_>, scope: Scope) {
+        self.log(format!("flush {entries:?} {scope:?}"));
+    }
+
+    fn operations(&self, range: &VaRange, _: TableChange, _: Scope) -> Option<u64> {
+        Some(range.pages() + 7)
+    }
+}
+
+#[test]
+fn all_of_it_reaches_the_hardware() {
+    let words: Vec<_> = (0..CheckedMmu::<TestMmu<Logged>, AtomicU64>::words_for(1, 12))
+        .map(|_| AtomicU64::new(0))
+        .collect();
+    let mmu = CheckedMmu::new(TestMmu(Logged::default()), &words, || CpuId(0));
+    let did = |act: &dyn Fn()| {
+        act();
+        mmu.0.0.take().join(", ")
+    };
+    let (none, tag) = (Errata::NONE, Invalidation::Tag(Tag(3)));
+    assert_eq!(did(&|| mmu.settle()), "settle");
+    assert_eq!(did(&|| mmu.publish(Wait::Now)), "settle");
+    assert_eq!(did(&|| mmu.complete_broadcast(none)), "settle");
+    assert_eq!(did(&|| mmu.park(none)), "park");
+    // SAFETY: there is no hardware.
+    let load = || unsafe { mmu.load(none, Root::new(A), Tag(3), Held::Drop, Sharing::Private) };
+    assert_eq!(did(&load), "load 0x1000 3 Drop");
+    // SAFETY: as above.
+    let kept = || unsafe { mmu.load_kept(Root::new(A), Tag(3)) };
+    assert_eq!(did(&kept), "settle, load 0x1000 3 Keep");
+    // SAFETY: as above.
+    let foreign = || unsafe { mmu.load_foreign(none, Root::new(B)) };
+    assert_eq!(did(&foreign), "load 0x2000 1 Drop");
+    assert_eq!(did(&|| mmu.flush(none, tag, Scope::Local)), "flush Tag(Tag(3)) Local");
+    assert_eq!(did(&|| mmu.begin_broadcast(none, tag)), "flush Tag(Tag(3)) Broadcast");
+    let range = VaRange::new(0x1000, 0x3000, 12).unwrap();
+    assert_eq!(mmu.operations(&range, TableChange::LastLevel, Scope::Local), Some(10));
+    assert_eq!(mmu.properties().tag_bits, 12);
+    // What it holds was loaded twice, and dropped by a flush: another root may have the tag.
+    assert_eq!(mmu.checked_loads(), 2);
+    // SAFETY: as above.
+    let other = || unsafe { mmu.load_kept(Root::new(B), Tag(3)) };
+    assert_eq!(did(&other), "settle, load 0x2000 3 Keep");
 }
