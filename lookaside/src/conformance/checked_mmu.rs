@@ -197,7 +197,7 @@ impl<'w, W: Word> Row<'w, W> {
     }
 }
 
-/// Whose translations are held.
+/// The root that translations are held of, in words.
 struct Owner(u64);
 
 impl fmt::Display for Owner {

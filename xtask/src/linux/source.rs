@@ -102,7 +102,7 @@ pub(super) fn is_here(workspace: &Workspace) -> bool {
 pub(super) fn fetch(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.target().join("linux");
     let source = folder.join("source");
-    if source.join(UNPACKED).is_file() {
+    if is_here(workspace) {
         return Ok(source);
     }
     fs::create_dir_all(&folder).context(|| format!("making {}", folder.display()))?;
