@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::{
     failure::{Context, Failure, Result},
-    process, setup,
+    optimised, process, setup,
     workspace::Workspace,
 };
 
@@ -96,10 +96,7 @@ struct Row {
 /// Records, replays, and prints what holds. Fails if too little of the judged half does.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let programs = read(workspace, &options.programs)?;
-    let mut build = setup::cargo();
-    build.current_dir(workspace.root()).args(["build", "--release", "--package=lookaside-cli"]);
-    process::run(&mut build)?;
-    let lookaside = workspace.target().join("release/lookaside");
+    let lookaside = optimised::Program::Lookaside.build(workspace)?;
     let folder = workspace.target().join("corpus");
     let mut judged = Tally::default();
     let mut table =

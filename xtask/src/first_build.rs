@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 
 use crate::{
     failure::{Context, Failure, Result},
+    optimised::Program,
     process, setup,
     workspace::Workspace,
 };
@@ -29,29 +30,33 @@ pub(crate) const NOT_LINUX: &str = "the time of child processes is read from /pr
 
 /// Whether the time of child processes can be read.
 pub(crate) fn is_measurable() -> bool {
-    spent().is_ok()
+    process::spent().is_ok()
 }
 
-/// Builds the first command into an empty folder, with all sources fetched before, and compares.
+/// Builds the first command where nothing is built yet, with all sources fetched before, and compares.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     process::run(setup::cargo().current_dir(workspace.root()).args(["fetch", "--locked"]))?;
-    let folder = workspace.target().join("first-build");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).context(|| format!("removing {}", folder.display()))?;
+    let is_clean = !workspace.target().join("release").exists();
+    let apart = workspace.target().join("first-build");
+    let folder = if is_clean { workspace.target() } else { &apart };
+    if apart.exists() {
+        fs::remove_dir_all(&apart).context(|| format!("removing {}", apart.display()))?;
     }
-    let started = spent()?;
+    let started = process::spent()?;
     let mut yardstick = setup::cargo();
-    yardstick.current_dir(workspace.root()).env("CARGO_TARGET_DIR", &folder);
+    yardstick.current_dir(workspace.root()).env("CARGO_TARGET_DIR", folder);
     yardstick.args(["build", "--release", "--locked"]);
     process::run(yardstick.args(YARDSTICK.iter().flat_map(|name| ["--package", name])))?;
-    let unit = spent()? - started;
+    let unit = process::spent()? - started;
     let mut command = setup::cargo();
-    command.current_dir(workspace.root()).env("CARGO_TARGET_DIR", &folder);
+    command.current_dir(workspace.root()).env("CARGO_TARGET_DIR", folder);
     process::run(command.args(["reproduce", "--help"]))?;
-    let seconds = spent()? - started;
+    let seconds = process::spent()? - started;
     let times = seconds / unit;
     let small = size(&folder.join("release/lookaside"))?;
-    fs::remove_dir_all(&folder).context(|| format!("removing {}", folder.display()))?;
+    if !is_clean {
+        fs::remove_dir_all(&apart).context(|| format!("removing {}", apart.display()))?;
+    }
     println!(
         "first build: {seconds:.1} CPU-seconds, {times:.2} times those of {} ({unit:.1}), of {TIMES}; \
          a program of {small} bytes",
@@ -64,11 +69,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         )));
     }
     hold("the first command", small, BYTES)?;
-    // The workspace's own, which other steps run: it is built here only if this step is the first to ask for it.
-    let mut whole = setup::cargo();
-    whole.current_dir(workspace.root()).args(["build", "--release", "--package", "lookaside-cli"]);
-    process::run(&mut whole)?;
-    let whole = size(&workspace.target().join("release/lookaside"))?;
+    let whole = size(&Program::Lookaside.build(workspace)?)?;
     println!("first build: the whole command line has {whole} bytes of {WHOLE}");
     hold("the whole command line", whole, WHOLE)
 }
@@ -87,33 +88,4 @@ fn hold(program: &str, bytes: u64, most: u64) -> Result<()> {
 fn size(file: &Path) -> Result<u64> {
     let metadata = fs::metadata(file).context(|| format!("looking at {}", file.display()))?;
     Ok(metadata.len())
-}
-
-/// Seconds of CPU of all children that have ended, and of theirs.
-fn spent() -> Result<f64> {
-    let stat =
-        fs::read_to_string("/proc/self/stat").context(|| "reading /proc/self/stat".into())?;
-    children(&stat)
-        .ok_or_else(|| Failure::new("/proc/self/stat has another form than proc(5) says"))
-}
-
-/// The fields `cutime` and `cstime`, which count in hundredths of a second (`USER_HZ`).
-fn children(stat: &str) -> Option<f64> {
-    // The name of the program is in parentheses, and may have blanks and parentheses in it.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let mut fields = rest.split(' ').skip(13);
-    let mut next = || fields.next()?.parse::<f64>().ok();
-    Some((next()? + next()?) / 100.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_time_of_children_is_found_behind_any_name() {
-        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 250 50 20 0";
-        assert_eq!(children(stat), Some(3.0));
-        assert_eq!(children("7 a S"), None);
-    }
 }

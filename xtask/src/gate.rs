@@ -11,6 +11,7 @@ use crate::{
     failure::{Failure, Result},
     fences, first_build, imports, instructions, integration, linux, litmus, loom, map, miri,
     mutants,
+    optimised::{self, EXPLORER, LAB, Program},
     package::{self, LIBRARIES},
     path_length, process, python,
     registry::{self, TARGETS_OF_DOCS},
@@ -69,9 +70,13 @@ impl Gate {
             return;
         }
         println!("\n== {name}");
-        let started = Instant::now();
+        let (started, spent) = (Instant::now(), process::spent());
         let outcome = audibly(name, work);
         let time = seconds(started.elapsed());
+        let of_processors = match (spent, process::spent()) {
+            (Ok(before), Ok(after)) => format!("{:8.1} s", after - before),
+            _ => String::new(),
+        };
         let word = match outcome {
             Ok(Outcome::Passed) => {
                 self.passed += 1;
@@ -87,13 +92,17 @@ impl Gate {
             }
         };
         println!("== {name}: {word} ({time})");
-        let _ = writeln!(self.table, "{time:>9}  {name}: {word}");
+        let _ = writeln!(self.table, "{time:>9} {of_processors}  {name}: {word}");
     }
 
     /// Prints the table of the steps, and fails if one of them did.
     fn close(self) -> Result<()> {
         let failed = self.failed.len();
-        println!("\n{}{:>9}  in all", self.table, seconds(self.started.elapsed()));
+        println!(
+            "\n     time, and of processors\n{}{:>9}  in all",
+            self.table,
+            seconds(self.started.elapsed())
+        );
         println!("steps: {} passed, {failed} failed, {} skipped", self.passed, self.skipped);
         if self.failed.is_empty() {
             return Ok(());
@@ -132,6 +141,13 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
     gate.step("imports", || imports::run(workspace).map(|()| Outcome::Passed));
     gate.step("fences", || fences::run(workspace).map(|()| Outcome::Passed));
     gate.step("seeds", || seeds::run(workspace).map(|()| Outcome::Passed));
+    // Before other steps build what it measures: where nothing is built yet, it is built once.
+    gate.step("first build", || {
+        if !first_build::is_measurable() {
+            return Ok(Outcome::Skipped(first_build::NOT_LINUX));
+        }
+        first_build::run(workspace).map(|()| Outcome::Passed)
+    });
     gate.step("lint, libraries", || {
         let packages = LIBRARIES.map(|package| format!("--package={package}"));
         let mut command = setup::cargo();
@@ -197,7 +213,8 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
     gate.step("tests, tools and documentation", || {
         // The libraries' own programs have run ("tests, libraries"); with the features that the workspace needs they would
         // all be compiled once more.
-        let others = OPTIMISED.iter().chain(&LIBRARIES).flat_map(|package| ["--exclude", package]);
+        let others =
+            optimised::PACKAGES.iter().chain(&LIBRARIES).flat_map(|package| ["--exclude", package]);
         cargo(workspace, &["test", "--workspace"].into_iter().chain(others).collect::<Vec<_>>())?;
         let packages = LIBRARIES.iter().flat_map(|package| ["--package", package]);
         cargo(workspace, &["test", "--doc"].into_iter().chain(packages).collect::<Vec<_>>())
@@ -212,8 +229,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
     });
     // Optimised, because the explorer takes millions of steps.
     gate.step("tests, optimised", || {
-        let packages = OPTIMISED.iter().flat_map(|package| ["--package", package]);
-        cargo(workspace, &["test", "--release"].into_iter().chain(packages).collect::<Vec<_>>())
+        process::run(&mut optimised::cargo(workspace, "test")).map(|()| Outcome::Passed)
     });
     gate.step("loom", || {
         if quick {
@@ -242,15 +258,13 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         } else {
             &["--preemptions", "2", "--steps", "1500000000"]
         };
-        let check = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--zoo"];
-        cargo(workspace, &[&check, deep].concat())
+        lookaside(workspace, &[&["check", "--zoo"], deep].concat())
     });
     gate.step("check, generated programs", || {
         // Three minutes on two cores.
         let scripts = if quick { "1000" } else { "36000" };
-        let lab = ["run", "--release", "--quiet", "--package", LAB, "--", "check", "--generate"];
         let limits = ["--scripts", scripts, "--seed", "1", "--budget", "3600"];
-        cargo(workspace, &[&lab[..], &limits].concat())
+        lookaside(workspace, &[&["check", "--generate"][..], &limits].concat())
     });
     gate.step("against Linux", || against_linux(workspace, quick));
     gate.step("instructions", || {
@@ -269,11 +283,10 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         path_length::run(workspace, &[]).map(|()| Outcome::Passed)
     });
     gate.step("differential", || {
-        let lab = ["run", "--release", "--quiet", "--package", LAB, "--", "differential"];
-        let all = [&lab[..], &["--ops", "2", "--budget", "60"]].concat();
-        let random = [&lab[..], &["--random", "20000", "--seed", "1", "--budget", "60"]].concat();
-        cargo(workspace, &all)?;
-        cargo(workspace, &random)
+        let few = ["differential", "--ops", "2", "--budget", "60"];
+        let random = ["differential", "--random", "20000", "--seed", "1", "--budget", "60"];
+        lookaside(workspace, &few)?;
+        lookaside(workspace, &random)
     });
     gate.step("report, in a browser", || {
         if quick {
@@ -332,12 +345,6 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         };
         python::run(workspace, &python).map(|()| Outcome::Passed)
     });
-    gate.step("first build", || {
-        if !first_build::is_measurable() {
-            return Ok(Outcome::Skipped(first_build::NOT_LINUX));
-        }
-        first_build::run(workspace).map(|()| Outcome::Passed)
-    });
     gate.step("mutants fit the source", || mutants::fit(workspace).map(|()| Outcome::Passed));
     // That every mutant is found takes longer than all the rest: `cargo xtask mutants`.
     gate.step("every scenario finds a mutant", || {
@@ -368,11 +375,10 @@ const MEDIANS: [&str; 4] = ["--median", "0.96", "--median-known", "0.61"];
 /// The library's time as part of Linux's, on every trace: on some machines, about 20 seconds of one CPU, or on all,
 /// which takes 60.
 fn against_linux(workspace: &Workspace, quick: bool) -> Result<Outcome> {
-    let lab = ["run", "--release", "--quiet", "--package", LAB, "--", "against-linux"];
-    let traces = ["traces", "traces/corpus/found", "traces/corpus/judged"];
+    let traces = ["against-linux", "traces", "traces/corpus/found", "traces/corpus/judged"];
     let some = ["--machine", "zen2,zen5,skylake_sp,haswell_desktop,milan_72cpu,neoverse_n1"];
     let machines = if quick { &some[..] } else { &MEDIANS };
-    cargo(workspace, &[&lab[..], &traces, &AGAINST_LINUX, machines].concat())
+    lookaside(workspace, &[&traces[..], &AGAINST_LINUX, machines].concat())
 }
 
 /// The interface to C: the objects that kernels link, and an example kernel in a program.
@@ -507,25 +513,16 @@ fn of_libraries(target: &str, work: impl FnMut(&str) -> Result<Outcome>) -> Resu
     Ok(Outcome::Passed)
 }
 
-/// Packages whose tests are run optimised.
-const OPTIMISED: [&str; 10] = [
-    "lookaside-machine",
-    "lookaside-scenarios",
-    EXPLORER,
-    "lookaside-terminal",
-    "lookaside-checking",
-    "lookaside-traces",
-    "lookaside-simulation",
-    "lookaside-replay",
-    "lookaside-playground",
-    LAB,
-];
-const EXPLORER: &str = "lookaside-explorer";
-const LAB: &str = "lookaside-cli";
 const QUICK: &str = "of the last stage";
 
 fn cargo(workspace: &Workspace, arguments: &[&str]) -> Result<Outcome> {
     in_workspace(workspace, setup::cargo().args(arguments))
+}
+
+/// The command line.
+fn lookaside(workspace: &Workspace, arguments: &[&str]) -> Result<Outcome> {
+    let mut command = Program::Lookaside.command(workspace)?;
+    process::run(command.args(arguments)).map(|()| Outcome::Passed)
 }
 
 fn in_workspace(workspace: &Workspace, command: &mut Command) -> Result<Outcome> {

@@ -2,7 +2,7 @@
 
 use std::{env, path::PathBuf};
 
-use crate::{failure::Result, process, setup, workspace::Workspace};
+use crate::{failure::Result, optimised::Program, process, workspace::Workspace};
 
 /// Names the folder with the tests.
 const VARIABLE: &str = "LOOKASIDE_LITMUS";
@@ -24,8 +24,6 @@ pub(crate) fn folder(workspace: &Workspace) -> Option<PathBuf> {
 /// Runs the tests of a folder. A single state too few or too many fails, and so does
 /// a test that cannot be read.
 pub(crate) fn run(workspace: &Workspace, folder: &PathBuf) -> Result<()> {
-    let mut command = setup::cargo();
-    command.current_dir(workspace.root());
-    command.args(["run", "--release", "--quiet", "--package", "lookaside-cli", "--", "litmus"]);
-    process::run(command.arg("--strict").arg(folder))
+    let mut command = Program::Lookaside.command(workspace)?;
+    process::run(command.args(["litmus", "--strict"]).arg(folder))
 }

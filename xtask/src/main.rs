@@ -38,6 +38,7 @@ mod loom;
 mod map;
 mod miri;
 mod mutants;
+mod optimised;
 mod package;
 mod path_length;
 mod plugins;

@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 use std::{
-    env,
+    env, fs,
     process::{Command, Output, Stdio},
 };
 
@@ -109,9 +109,33 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// Seconds of CPU of all children that have ended, and of theirs.
+pub(crate) fn spent() -> Result<f64> {
+    let stat =
+        fs::read_to_string("/proc/self/stat").context(|| "reading /proc/self/stat".into())?;
+    children(&stat)
+        .ok_or_else(|| Failure::new("/proc/self/stat has another form than proc(5) says"))
+}
+
+/// The fields `cutime` and `cstime`, which count in hundredths of a second (`USER_HZ`).
+fn children(stat: &str) -> Option<f64> {
+    // The name of the program is in parentheses, and may have blanks and parentheses in it.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').skip(13);
+    let mut next = || fields.next()?.parse::<f64>().ok();
+    Some((next()? + next()?) / 100.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_of_children_is_found_behind_any_name() {
+        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 250 50 20 0";
+        assert_eq!(children(stat), Some(3.0));
+        assert_eq!(children("7 a S"), None);
+    }
 
     #[test]
     fn a_command_is_spelled_so_that_it_can_be_pasted() {

@@ -9,6 +9,7 @@ use std::{path::PathBuf, process::Command};
 use crate::{
     browser,
     failure::{Failure, Result},
+    optimised::Program,
     process, setup,
     workspace::Workspace,
 };
@@ -23,10 +24,6 @@ const PAGES: [(&str, usize); 5] =
 /// The page of a replay, and the trace that is replayed.
 const REPLAYED: &str = "replayed";
 const TRACE: &str = "traces/sort.trace";
-
-/// The package that makes pages of made-up results, and the package whose program replays and runs.
-const REPLAY: &str = "lookaside-replay";
-const LAB: &str = "lookaside-cli";
 
 /// How wide the window is, how high, and whether it is dark.
 const WINDOWS: [(&str, u32, u32, bool); 4] = [
@@ -48,11 +45,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let browser = browser::find("the report")?;
     let python = python(workspace)?;
     let folder = workspace.root().join("target/report");
-    process::run(cargo(workspace, REPLAY, &["--example", "report"]).arg("--").arg(&folder))?;
+    process::run(Program::Report.command(workspace)?.arg(&folder))?;
     let mut files = vec![folder.join(REPLAYED).with_extension("pftrace")];
-    let mut lab = cargo(workspace, LAB, &["--bin", "lookaside"]);
-    lab.args(["--", "replay", TRACE, "--report"]).arg(folder.join(REPLAYED));
-    process::output(lab.arg("--force").arg("--perfetto").arg(&files[0]))?;
+    let mut replay = Program::Lookaside.command(workspace)?;
+    replay.args(["replay", TRACE, "--report"]).arg(folder.join(REPLAYED));
+    process::output(replay.arg("--force").arg("--perfetto").arg(&files[0]))?;
     for (page, checks) in PAGES {
         let path = folder.join(page).join("index.html");
         let probed = browser::probe(&browser, &path, PROBE, checks)?;
@@ -69,20 +66,12 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     println!("report: pages and pictures are in {}", folder.display());
     for (name, arguments) in RUNS {
         let file = folder.join(name).with_extension("pftrace");
-        let mut lab = cargo(workspace, LAB, &["--bin", "lookaside"]);
-        lab.args(["--", "run"]).args(arguments).args(["--moments", "20000"]);
-        process::output(lab.arg("--perfetto").arg(&file))?;
+        let mut run = Program::Lookaside.command(workspace)?;
+        run.arg("run").args(arguments).args(["--moments", "20000"]);
+        process::output(run.arg("--perfetto").arg(&file))?;
         files.push(file);
     }
     process::run(Command::new(python).current_dir(workspace.root()).arg(TIMELINE).args(files))
-}
-
-/// What the tests of these packages have built already.
-fn cargo(workspace: &Workspace, package: &str, what: &[&str]) -> Command {
-    let mut command = setup::cargo();
-    command.current_dir(workspace.root());
-    command.args(["run", "--quiet", "--release", "--package", package]).args(what);
-    command
 }
 
 /// A Python with Perfetto's package, in an environment of its own.

@@ -18,15 +18,13 @@ pub(crate) use browse::run as try_out;
 
 use crate::{
     failure::{Context, Failure, Result},
+    optimised::Program,
     process, setup,
     workspace::Workspace,
 };
 
 /// The release of mdBook that builds the site.
 const MDBOOK: &str = "0.5.4";
-
-/// The package that makes drawings and the playground of runs.
-const PLAYGROUND: &str = "lookaside-playground";
 
 /// What a step says where mdBook cannot be had.
 pub(crate) const NOT_HERE: &str = "mdBook is missing, and cargo could not install it";
@@ -42,11 +40,12 @@ pub(crate) fn mdbook(workspace: &Workspace) -> Option<PathBuf> {
     {
         return Some(found);
     }
-    println!("setup: building mdBook {MDBOOK}, which takes a few minutes");
+    println!("setup: building mdBook {MDBOOK}, which takes a minute or two");
     let mut install = setup::cargo();
     install.args(["install", "mdbook", "--version", MDBOOK, "--locked", "--quiet", "--root"]);
     install.arg(workspace.target().join("tools"));
-    install.args(["--no-default-features", "--features", "search"]);
+    // It runs for seconds, and takes minutes to optimise.
+    install.args(["--debug", "--no-default-features", "--features", "search"]);
     if let Err(failure) = process::run(&mut install) {
         println!("setup: {failure}");
     }
@@ -74,15 +73,7 @@ pub(crate) fn build(workspace: &Workspace, mdbook: &Path) -> Result<()> {
     }
     let chapters = assemble::run(workspace, &source)?;
     println!("site: {chapters} chapters");
-    let mut shown = setup::cargo();
-    shown.current_dir(workspace.root()).args([
-        "run",
-        "--quiet",
-        "--release",
-        "--package",
-        PLAYGROUND,
-    ]);
-    process::run(shown.arg("--").arg(&source))?;
+    process::run(Program::Playground.command(workspace)?.arg(&source))?;
     process::run(Command::new(mdbook).arg("build").arg(workspace.root()))?;
     let checked = check::run(&site)?;
     println!("site: {checked} links within the site lead somewhere; see {}", site.display());
