@@ -116,7 +116,8 @@ pub fn check_room(chosen: &Machine, cpus: usize, machines: &[Machine]) -> Result
 
 /// The strategies where nobody names any, for all commands: what Linux does on the modelled machine, and the library's beside
 /// it. Linux since 6.15 broadcasts where there is `INVLPGB`. Where a trace was recorded in a guest, this is not what its kernel
-/// did: `linux-ipi-2025-kvm` leaves halted CPUs to the host, and is for `--validate`, which compares with the kernel's counts.
+/// did: `linux-ipi-2025-kvm` leaves halted CPUs to the host, as far as the trace has it ([`lookaside_traces::Trace::interrupts_halted`]), and is for `--validate`, which
+/// compares with the kernel's counts.
 #[must_use]
 pub fn usual_strategies(machine: &Machine) -> &'static [&'static str] {
     match machine.isa {

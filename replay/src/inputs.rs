@@ -96,8 +96,10 @@ impl Choice<'_> {
         let arrivals = interrupts.map(|_| Arrivals::of(trace));
         let machine = book.machine(&key)?;
         // Counts are those of a kernel that interrupts: none was recorded where there is INVLPGB.
-        let linux =
-            if trace.origin.guest == Some(true) { "linux-ipi-2025-kvm" } else { "linux-ipi-2025" };
+        // A guest's host may let idle vCPUs keep their CPUs: then they are interrupted as any.
+        let leaves_halted =
+            trace.origin.guest == Some(true) && trace.interrupts_halted() != Some(true);
+        let linux = if leaves_halted { "linux-ipi-2025-kvm" } else { "linux-ipi-2025" };
         let strategies: Vec<String> = match (self.strategies.is_empty(), self.validate) {
             (false, _) => self.strategies.to_vec(),
             (true, true) => vec![linux.to_owned()],

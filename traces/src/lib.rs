@@ -17,6 +17,7 @@ mod callers;
 pub mod file;
 #[cfg(feature = "files")]
 mod functions;
+mod halted;
 #[cfg(feature = "files")]
 pub mod import;
 mod kernel_counts;

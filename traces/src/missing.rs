@@ -12,8 +12,8 @@ struct Group {
     /// What is unknown without them.
     unknown: &'static str,
     is: fn(&Kind) -> bool,
-    /// An event without which nothing is unknown for their absence, if there is such a kind.
-    matters: Option<fn(&Kind) -> bool>,
+    /// Events without each of which nothing is unknown for their absence.
+    matters: &'static [fn(&Kind) -> bool],
     /// The names by which a recorder says that it had none of these: all of one of the lists are needed.
     needed: &'static [&'static [&'static str]],
 }
@@ -23,28 +23,28 @@ const GROUPS: &[Group] = &[
         names: "sched_switch",
         unknown: "who ran where, so that no space can be told",
         is: |kind| matches!(kind, Kind::Switch { .. }),
-        matters: None,
+        matters: &[],
         needed: &[&["sched/sched_switch"]],
     },
     Group {
         names: "tlb_flush",
         unknown: "which flushes there were; they are taken to follow from calls and faults",
         is: |kind| matches!(kind, Kind::Flush { .. }),
-        matters: None,
+        matters: &[],
         needed: &[&["tlb/tlb_flush"]],
     },
     Group {
         names: "sys_enter_munmap, sys_exit_munmap and those of the other calls",
         unknown: "which call flushed, and which pages",
         is: |kind| matches!(kind, Kind::Call { .. }),
-        matters: None,
+        matters: &[],
         needed: &[&["syscalls/sys_enter_munmap", "syscalls/sys_enter_mprotect"]],
     },
     Group {
         names: "page_fault_user",
         unknown: "which pages were there, and which flushes copied a page",
         is: |kind| matches!(kind, Kind::Fault { .. }),
-        matters: None,
+        matters: &[],
         needed: &[&["exceptions/page_fault_user"]],
     },
     Group {
@@ -60,7 +60,7 @@ const GROUPS: &[Group] = &[
                     | Kind::Interrupt
             )
         },
-        matters: None,
+        matters: &[],
         needed: &[
             &["csd/csd_queue_cpu", "csd/csd_function_entry"],
             &["ipi/ipi_send_cpu", "irq_vectors/call_function_single_entry"],
@@ -70,14 +70,14 @@ const GROUPS: &[Group] = &[
         names: "task_newtask and sched_process_exit",
         unknown: "which threads share a space, but for those that were listed",
         is: |kind| matches!(kind, Kind::Create { .. } | Kind::Exit | Kind::Execute { .. }),
-        matters: None,
+        matters: &[],
         needed: &[&["task/task_newtask", "sched/sched_process_exit"]],
     },
     Group {
         names: "sys_enter_msync, sys_enter_fsync, sys_enter_fdatasync and sys_enter_sync_file_range",
         unknown: "which pages of shared files were written back and flushed, each by itself",
         is: |kind| matches!(kind, Kind::Call { call, .. } if Call::WRITE_BACK.contains(call)),
-        matters: Some(maps_a_file_to_write_back),
+        matters: &[maps_a_file_to_write_back],
         needed: &[&[
             "syscalls/sys_enter_msync",
             "syscalls/sys_enter_fsync",
@@ -85,7 +85,19 @@ const GROUPS: &[Group] = &[
             "syscalls/sys_enter_sync_file_range",
         ]],
     },
+    Group {
+        names: "sys_enter_close",
+        unknown: "whether a descriptor that was written back is still that of the file that was mapped by it",
+        is: |kind| matches!(kind, Kind::Call { call: Call::Close, .. }),
+        matters: &[maps_a_file_to_write_back, writes_back_a_descriptor],
+        needed: &[&["syscalls/sys_enter_close"]],
+    },
 ];
+
+fn writes_back_a_descriptor(kind: &Kind) -> bool {
+    let of_descriptor = [Call::Fsync, Call::Fdatasync, Call::SyncFileRange];
+    matches!(kind, Kind::Call { call, .. } if of_descriptor.contains(call))
+}
 
 /// Whether it maps a file shared and writable: `mmap` with `PROT_WRITE` and `MAP_SHARED`, and not `MAP_ANONYMOUS`.
 fn maps_a_file_to_write_back(kind: &Kind) -> bool {
@@ -117,7 +129,7 @@ impl Trace {
         let lacks = |group: &&Group| {
             let any = |is: fn(&Kind) -> bool| self.events.iter().any(|event| is(&event.kind));
             let recorded = any(group.is) || known && group.was_recorded(&self.origin.absent);
-            !recorded && group.matters.is_none_or(any)
+            !recorded && group.matters.iter().all(|&occurs| any(occurs))
         };
         let parts: Vec<String> = GROUPS
             .iter()
@@ -204,6 +216,11 @@ mod tests {
         assert!(trace.missing().unwrap().contains("no sys_enter_msync"));
         trace.origin.absent.clear();
         assert_eq!(trace.missing(), None);
+        // By a descriptor that may have been closed.
+        trace.origin.absent = Call::Close.events().to_vec();
+        assert_eq!(trace.missing(), None);
+        trace.events.push(event(Kind::Call { call: Call::Fsync, arguments: [3, 0, 0, 0, 0] }));
+        assert!(trace.missing().unwrap().contains("no sys_enter_close"));
     }
 
     #[test]

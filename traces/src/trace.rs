@@ -433,6 +433,7 @@ calls! {
     Mlock2 = "mlock2",
     Mlockall = "mlockall",
     Munlockall = "munlockall",
+    Close = "close",
 }
 
 impl Call {

@@ -119,10 +119,10 @@ fn settings_and_sides_are_asked_of_plausible_machines() {
     assert!(text.contains("sort.trace is best on 100 % of 4 plausible machines"), "{text}");
 }
 
-/// With INVLPGB for nothing the library is ahead, and on every plausible machine behind.
+/// With INVLPGB for nothing the library is ahead, and on most plausible machines behind.
 #[test]
 fn an_order_that_turns_is_in_the_answer_and_in_the_report() {
-    let turns = "the order turns: the least is under linux-invlpgb-2025 on 4 of 4";
+    let turns = "the order turns: the least is under linux-invlpgb-2025 on 3 of 4";
     let words = ["traces/compile.trace", "--machine", "genoa", "--plausible", "4"];
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("report");
@@ -133,12 +133,12 @@ fn an_order_that_turns_is_in_the_answer_and_in_the_report() {
     let read = std::fs::read_to_string(report.join("report.json")).expect("the report");
     let read: Value = serde_json::from_str(&read).expect("JSON");
     assert!(read["turned"].as_str().expect("text").contains(turns), "{read}");
-    assert!(read["certainty"][0].as_str().expect("text").contains("best on 100 %"), "{read}");
+    assert!(read["certainty"][0].as_str().expect("text").contains("best on 75 %"), "{read}");
     let with = ["--with", "strategy=lookaside", "--seeds", "1"];
     let text = page(&[&["diff"], &words[..], &with[..]].concat());
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        flat.contains("the order turns: the least is under the recorded settings on 4 of 4"),
+        flat.contains("the order turns: the least is under the recorded settings on 3 of 4"),
         "{text}"
     );
 }

@@ -28,10 +28,8 @@ fn holds(trace: &str, what: &[&str]) {
 
 #[test]
 fn programs_with_one_thread_at_a_time_do_what_the_kernel_counted() {
-    // Both requests of it are of processes that end, 206 us and more after the target was halted: its host had not taken it
-    // away by then, and in the model it polls for 200 us.
-    fails("compile.trace", &["requests to other CPUs"]);
-    for trace in ["sort.trace", "sqlite.trace"] {
+    // Both requests of `compile` went to CPUs that had been idle for more than 200 us: its host does not say that they are.
+    for trace in ["sort.trace", "compile.trace", "sqlite.trace"] {
         holds(trace, &["flushes, reason", "of as many pages", "switches", "requests to other"]);
     }
 }

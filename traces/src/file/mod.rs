@@ -19,7 +19,7 @@ use super::Trace;
 pub const MAGIC: &[u8; 16] = b"lookaside trace\n";
 
 /// The version of the format that is written.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The first version that is read. It says nothing of the hardware; before version 3 no processes are followed, and no
 /// functions are known; before version 4 no calls that write back are recorded,

@@ -20,6 +20,8 @@ use crate::{
 const RECORDS_WRITE_BACK: u32 = 4;
 /// The same of those that lock pages ([`Call::LOCKS`]).
 const RECORDS_LOCKS: u32 = 5;
+/// The same of [`Call::Close`].
+const RECORDS_CLOSE: u32 = 6;
 
 /// Reads a trace; `file` is what messages name.
 ///
@@ -40,10 +42,14 @@ pub fn read(from: impl Read, file: &Path) -> Result<Trace, BadTrace> {
     })?;
     let mut trace = reader.trace;
     // What its recorder did not know, it did not switch on either.
-    let later = [(RECORDS_WRITE_BACK, Call::WRITE_BACK), (RECORDS_LOCKS, Call::LOCKS)];
+    let later = [
+        (RECORDS_WRITE_BACK, &Call::WRITE_BACK[..]),
+        (RECORDS_LOCKS, &Call::LOCKS),
+        (RECORDS_CLOSE, &[Call::Close]),
+    ];
     let absent = later.into_iter().filter(|(since, _)| reader.version < *since);
     if trace.origin.knows_absent() {
-        let names = absent.flat_map(|(_, calls)| calls.into_iter().flat_map(Call::events));
+        let names = absent.flat_map(|(_, calls)| calls.iter().copied().flat_map(Call::events));
         trace.origin.absent.extend(names);
     }
     trace.origin.cpus = trace.origin.cpus.max(cpus(&trace.events));

@@ -33,8 +33,8 @@ pub(super) struct Area {
 /// A file that was mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct File {
-    /// The descriptor that `mmap` was given.
-    pub(super) descriptor: u32,
+    /// The descriptor that `mmap` was given, until it was closed.
+    pub(super) descriptor: Option<u32>,
     /// Which call of `mmap` it was, of all: what forks inherit has the same number.
     pub(super) mapping: u32,
 }
@@ -98,9 +98,16 @@ impl Areas {
     pub(super) fn of_file(&self, descriptor: u32) -> impl Iterator<Item = Range<u64>> {
         let of = move |area: &Area| {
             area.view == View::SharedFile
-                && area.file.is_some_and(|file| file.descriptor == descriptor)
+                && area.file.is_some_and(|file| file.descriptor == Some(descriptor))
         };
         self.0.iter().filter(move |(_, area)| of(area)).map(|(&start, area)| start..area.end)
+    }
+
+    /// The descriptor is closed, and may become another file's.
+    pub(super) fn close(&mut self, descriptor: u32) {
+        for file in self.0.values_mut().filter_map(|area| area.file.as_mut()) {
+            file.descriptor = file.descriptor.filter(|&of| of != descriptor);
+        }
     }
 
     /// The parts of a range that are shared views of a file.

@@ -40,8 +40,7 @@ pub(super) struct Flush {
     pub(super) gone: bool,
     /// Whether page tables are gone.
     pub(super) tables: bool,
-    /// Whether it is done by what gathers pages, which flushes everything if somebody else does so at
-    /// the same time.
+    /// Whether it ends what gathers pages, and so is of everything if somebody else gathers at the same time.
     pub(super) gathered: bool,
     /// The space that has the page, where that is another one than the caller's.
     pub(super) of: Option<Other>,
@@ -201,7 +200,7 @@ impl Memory {
                     (_, false) => View::SharedFile,
                 };
                 let file = (fourth & MAP_ANONYMOUS == 0)
-                    .then(|| File { descriptor: fifth as u32, mapping: frames.mapping() });
+                    .then(|| File { descriptor: Some(fifth as u32), mapping: frames.mapping() });
                 self.areas.set_file(range.clone(), view, third & ANY, file);
                 self.known.add(range.clone());
                 // Of what may not be accessed at all nothing is brought.
@@ -249,6 +248,7 @@ impl Memory {
             Call::Madvise if !failed || value == ENOMEM => {
                 self.advise(pages(first, second), third, frames, budget, &mut effect);
             }
+            Call::Close if !failed => self.areas.close(first as u32),
             Call::Mremap if !failed => {
                 let (old, new) = (pages(first, second), pages(value as u64, third));
                 self.remap(old, new, fourth, frames, budget, &mut effect);
@@ -287,6 +287,7 @@ impl Memory {
     fn protect(&mut self, range: &Range<u64>, allowed: u64, keyed: bool, effect: &mut Effect) {
         let mut hull = self.missing(range, effect);
         let (mut at, end) = (range.start, range.end);
+        let mut unseen = Vec::new();
         while at < end {
             // From area to area, for what changes depends on what was allowed.
             let area = self.areas.at(at);
@@ -299,8 +300,10 @@ impl Memory {
                 None => (None, None),
             };
             let other = before.is_some_and(|before| (before ^ allowed) & EXECUTE != 0);
+            let mut own = false;
             for (number, bits, piece) in self.within(&(at..stop)) {
                 let here = piece.present.and(bits);
+                own |= !here.and(piece.own).is_empty();
                 let live = here.without(piece.barred);
                 let mut changed = Bits::default();
                 if Self::bars(allowed) {
@@ -335,9 +338,19 @@ impl Memory {
                 }
                 widen(&mut hull, number, changed);
             }
+            if view.is_none() && self.complete {
+                unseen.push((at..stop, own));
+            }
             at = stop;
         }
         self.areas.allow(range, allowed & ANY);
+        // No call mapped it, so the kernel did when it executed the program: a segment of its file.
+        for (range, own) in unseen {
+            self.areas.set(range.clone(), View::PrivateFile, allowed & ANY);
+            if own {
+                self.areas.own(range.start);
+            }
+        }
         effect.flushes.extend(hull.map(|hull| together(hull, false)));
     }
 

@@ -146,13 +146,17 @@ impl Memory {
     pub(super) fn fault(&mut self, page: u64, code: u64, frames: &mut Frames) -> Outcome {
         let area = self.areas.at(page);
         let write = code & fault::WRITE != 0;
+        // It is a signal for the program, or an error for the call in which the kernel wrote for it.
+        let needs = if write { WRITE } else { ANY };
+        if area.as_ref().is_some_and(|(_, area)| area.allowed & needs == 0) {
+            return Outcome::Nothing;
+        }
         let bit = page % PIECE;
         let piece = self.pieces.entry(page / PIECE).or_default();
         piece.strange |= area.is_none();
         let view = area.as_ref().map(|(_, area)| area.view);
         if code & fault::PRESENT != 0 {
-            let forbidden = area.as_ref().is_some_and(|(_, area)| area.allowed & WRITE == 0);
-            if !write || forbidden {
+            if !write {
                 return Outcome::Nothing;
             }
             let one = Bits::one(bit);

@@ -69,6 +69,8 @@ pub(super) struct Open {
     pub(super) flushes: Vec<(u16, usize, Pages)>,
     /// Where and when the kernel said that it flushes, where flushes follow from calls.
     pub(super) times: Vec<(u16, u64)>,
+    /// Whether others gathered at the latest of them.
+    pub(super) crowded: bool,
 }
 
 /// A process.
@@ -136,6 +138,13 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
+    /// Whether threads of several processes use a space, as after `vfork`: then its descriptors are not those of all of them.
+    pub(super) fn is_borrowed(&self, space: u32) -> bool {
+        let mut users = self.tasks.values().filter(|task| task.space == Some(space));
+        let first = users.next().map(|task| task.process);
+        users.any(|task| Some(task.process) != first)
+    }
+
     /// Those that were there when the trace began.
     pub(super) fn first(trace: &Trace) -> Self {
         let mut tasks = Self::default();

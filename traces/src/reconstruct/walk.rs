@@ -221,6 +221,7 @@ impl<'t> Walk<'t> {
                     written,
                     flushes: Vec::new(),
                     times: Vec::new(),
+                    crowded: false,
                     waits: false,
                     began: (event.cpu, event.time),
                     slept: false,

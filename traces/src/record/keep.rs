@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::{Event, Kind, NameId, Reason, Trace};
+use crate::{Call, Event, Kind, NameId, Reason, Trace};
 
 /// The name of threads of other processes.
 const OTHER: &str = "other";
@@ -43,6 +43,34 @@ pub(super) fn only(trace: &mut Trace) {
     let mut marks = keep.iter();
     trace.events.retain(|_| *marks.next().expect("one for each event"));
     tree.hide(trace);
+}
+
+/// Removes the calls of `close` of descriptors by which nobody mapped a file shared: programs make many, and `fsync` of such
+/// a descriptor flushes nothing.
+pub(super) fn closes_of_mapped(events: &mut Vec<Event>) {
+    const SHARED_ANONYMOUS: u64 = 0x21;
+    const SHARED: u64 = 1;
+    let mapped = |event: &Event| match event.kind {
+        Kind::Call { call: Call::Mmap, arguments: [_, _, _, flags, descriptor] } => {
+            (flags & SHARED_ANONYMOUS == SHARED).then_some(descriptor as u32)
+        }
+        _ => None,
+    };
+    let mapped: HashSet<u32> = events.iter().filter_map(mapped).collect();
+    let mut removed = HashSet::new();
+    events.retain(|event| match event.kind {
+        Kind::Call { call: Call::Close, arguments: [descriptor, ..] } => {
+            let is_kept = mapped.contains(&(descriptor as u32));
+            if is_kept {
+                removed.remove(&event.task);
+            } else {
+                removed.insert(event.task);
+            }
+            is_kept
+        }
+        Kind::Return { call: Call::Close, .. } => !removed.remove(&event.task),
+        _ => true,
+    });
 }
 
 /// The place of the event with which a process begins its first `execve`: the change of its name, which
@@ -207,7 +235,7 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Call, Pages, Purpose, Task};
+    use crate::{Pages, Purpose, Task};
 
     const ROOT: u32 = 10;
     const CHILD: u32 = 11;
@@ -347,6 +375,20 @@ mod tests {
         // One that a stranger made has entered the group.
         assert_eq!(kept(&[ROOT, CHILD]), events[..3]);
         assert_eq!(kept(&[STRANGER]), events[1..]);
+    }
+
+    #[test]
+    fn only_descriptors_by_which_a_file_was_mapped_shared_are_of_interest() {
+        let call = |call, arguments| event(0, ROOT, Kind::Call { call, arguments });
+        let map = |flags, descriptor| call(Call::Mmap, [0, 4096, 3, flags, descriptor]);
+        let close = |descriptor| call(Call::Close, [descriptor, 0, 0, 0, 0]);
+        let closed = event(0, ROOT, Kind::Return { call: Call::Close, value: 0 });
+        let other = Event { task: CHILD, ..close(9) };
+        // Private, anonymous, and nothing.
+        let maps = [map(1, 3), map(2, 4), map(0x21, u64::from(u32::MAX))];
+        let mut events = [&maps[..], &[other, close(3), closed, close(4), closed]].concat();
+        closes_of_mapped(&mut events);
+        assert_eq!(events, [&maps[..], &[close(3), closed]].concat());
     }
 
     #[test]

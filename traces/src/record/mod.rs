@@ -250,6 +250,7 @@ pub fn record(plan: &Plan, mut progress: impl FnMut(u64)) -> Result<Recording, N
     if !plan.all && !matches!(plan.what, What::System) {
         keep::only(&mut trace);
     }
+    keep::closes_of_mapped(&mut trace.events);
     Ok(Recording { trace, end, length, without_stacks })
 }
 
@@ -309,7 +310,9 @@ fn set_up(
     let flushers = symbols.flushers();
     let mut decoder = Decoder::new(symbols);
     let mut enable = |name: &String| {
-        let instance = calls.filter(|_| name.contains("/sys_enter_")).unwrap_or(instance);
+        // That a descriptor is closed flushes nothing, so that nobody asks for whom.
+        let of_calls = name.contains("/sys_enter_") && !name.ends_with("_close");
+        let instance = calls.filter(|_| of_calls).unwrap_or(instance);
         let text = instance.read(&format!("events/{name}/format"));
         let format = text.ok().and_then(|text| Format::parse(&text));
         if let Some(filter) = events::filter(name, &flushers) {

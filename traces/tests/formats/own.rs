@@ -168,7 +168,7 @@ fn another_version_is_refused_with_both() {
     let mut bytes = written(&every_kind());
     bytes[16] = 9;
     let error = read_own(&bytes).expect_err("another version").to_string();
-    assert_eq!(error, "a.trace: byte 16: it is of version 9; this program reads versions 1 to 5");
+    assert_eq!(error, "a.trace: byte 16: it is of version 9; this program reads versions 1 to 6");
     assert!(read_own(b"not a trace at all, but some text").is_err());
 }
 
@@ -180,11 +180,12 @@ fn what_earlier_recorders_did_not_know_is_absent_in_their_files() {
     for (version, more, names) in [
         (
             3,
-            16,
+            18,
             &["syscalls/sys_enter_msync", "syscalls/sys_exit_fsync", "syscalls/sys_enter_mlock"][..],
         ),
-        (4, 8, &["syscalls/sys_enter_mlock2", "syscalls/sys_exit_mlockall"]),
-        (5, 0, &[]),
+        (4, 10, &["syscalls/sys_enter_mlock2", "syscalls/sys_exit_mlockall"]),
+        (5, 2, &["syscalls/sys_enter_close", "syscalls/sys_exit_close"]),
+        (6, 0, &[]),
     ] {
         bytes[16] = version;
         let absent = read_own(&bytes).expect("a trace of that version").origin.absent;

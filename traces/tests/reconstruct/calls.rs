@@ -374,6 +374,58 @@ fn concurrent_gathers_flush_everything() {
 }
 
 #[test]
+fn written_pages_of_shared_memory_are_flushed_before_it_is_known_that_others_gather() {
+    for kind in [SHARED, SHARED | ANONYMOUS] {
+        let mut story = written(16);
+        story.map(20, 4, WRITE, kind).touch(20..24, ABSENT_WRITE).map(30, 4, WRITE, kind);
+        story
+            .create(11, THREAD)
+            .on(1, 11)
+            .begin(Call::Madvise, &[BASE + 80 * 4096, 4096, DONTNEED]);
+        story.on(0, 10);
+        check(&story, |s| _ = s.about(Call::Munmap, 20, 4, 0), &[4, -1]);
+        check(&story, |s| _ = s.about(Call::Munmap, 30, 4, 0), &[-1]);
+    }
+}
+
+#[test]
+fn whether_others_gather_is_seen_when_the_call_flushes_and_not_when_it_returns() {
+    let advise = [BASE + 40 * 4096, 4096, DONTNEED];
+    let unmap = [BASE, 16 * 4096];
+    let mut story = written(16);
+    story.create(11, THREAD);
+    let during = |s: &mut Story| {
+        s.on(1, 11).begin(Call::Madvise, &advise).on(0, 10).begin(Call::Munmap, &unmap);
+        s.flush(Reason::LocalSpace, -1);
+        s.on(1, 11).end(Call::Madvise, 0).on(0, 10).end(Call::Munmap, 0);
+    };
+    // The other one found nothing, and flushes all the same.
+    check(&story, during, &[-1, -1]);
+    let after = |s: &mut Story| {
+        s.begin(Call::Munmap, &unmap).flush(Reason::LocalSpace, 16);
+        s.on(1, 11).begin(Call::Madvise, &advise).on(0, 10).end(Call::Munmap, 0);
+    };
+    check(&story, after, &[16]);
+}
+
+#[test]
+fn what_a_call_forbids_is_not_copied_even_where_no_call_mapped_it() {
+    let mut story = Story::fresh();
+    story.touch([20], ABSENT_WRITE);
+    check(&story, |s| _ = s.about(Call::Mprotect, 20, 1, READ), &[1]);
+    story.about(Call::Mprotect, 20, 1, READ);
+    // The kernel writes for the program, in vain: the call fails.
+    check(&story, |s| _ = s.touch([20], 3), &[]);
+    check(&story, |s| _ = s.touch([20], 3).about(Call::Mprotect, 20, 1, WRITE), &[1]);
+    // Nor does it bring what is not there.
+    story.about(Call::Mprotect, 24, 1, READ);
+    check(&story, |s| _ = s.touch([24], 2).about(Call::Mprotect, 24, 1, WRITE), &[]);
+    // Forked, it is the child's too.
+    story.about(Call::Mprotect, 20, 1, WRITE).create(20, FORK);
+    check(&story, |s| _ = s.touch([20], COPY), &[1]);
+}
+
+#[test]
 fn a_thread_that_waits_for_its_turn_gathers_nothing() {
     let protect = [BASE + 40 * 4096, 4096, READ];
     for (runnable, flushes) in [(true, -1), (false, 16)] {

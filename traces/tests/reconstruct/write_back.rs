@@ -7,7 +7,7 @@ use lookaside_traces::{
 
 use crate::story::{
     ABSENT_READ, ABSENT_WRITE, ANONYMOUS, BASE, COPY, FILE, FORK, POPULATE, SHARED, Story, THREAD,
-    WRITE, acts, initiator,
+    VFORK, WRITE, acts, initiator,
 };
 
 const MS_ASYNC: u64 = 1;
@@ -297,4 +297,25 @@ fn recorded_flushes_get_the_pages_that_are_written_back() {
     assert_eq!(flushes, [one(5), one(9)]);
     assert_eq!(initiator(&script, is_flush).operation, Operation::Call(Call::Msync));
     assert_eq!(script.unknown.addresses, 0);
+}
+
+#[test]
+fn a_descriptor_that_was_closed_is_another_files() {
+    let fsync = |s: &mut Story| _ = s.call(Call::Fsync, &[3]);
+    let close = |s: &mut Story, descriptor| _ = s.call(Call::Close, &[descriptor]);
+    let mut story = view(SHARED, [1, 2]);
+    close(&mut story, 4);
+    check(&story, fsync, &[1; 2]);
+    // Its own thread, and not a child that borrows the space.
+    let mut borrowed = story.copy();
+    borrowed.create(20, VFORK).on(0, 20);
+    close(&mut borrowed, 3);
+    borrowed.on(0, 10);
+    check(&borrowed, fsync, &[1; 2]);
+    story.create(11, THREAD).on(0, 11);
+    close(&mut story, 3);
+    story.on(0, 10);
+    check(&story, fsync, &[]);
+    // The view remains, and so does what `msync` writes back, here and in what a fork made.
+    check(&story, |s| msync(s, 0, 64), &[1; 2]);
 }

@@ -73,7 +73,10 @@ impl Memory {
                 flushes.extend(hull.take());
             }
         }
-        effect.flushes.extend(flushes.into_iter().map(|hull| together(hull, true)));
+        // They are done before what gathers is over, which alone sees whether others gather.
+        let early =
+            flushes.into_iter().map(|hull| Flush { gathered: false, ..together(hull, true) });
+        effect.flushes.extend(early);
         let freed = self.free_tables(range, tables);
         let (last_flush, stride) = match (hull, freed) {
             (None, None) => return,

@@ -131,7 +131,8 @@ impl Written {
         let mut pages = Vec::new();
         for (range, file) in &self.ranges {
             for part in memory.areas.shared_files(range) {
-                if memory.areas.at(part.start).is_some_and(|(_, area)| area.file == Some(*file)) {
+                let of = memory.areas.at(part.start).and_then(|(_, area)| area.file);
+                if of.is_some_and(|of| of.mapping == file.mapping) {
                     pages.extend(memory.clean(&part));
                 }
             }

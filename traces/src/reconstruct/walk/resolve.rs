@@ -27,13 +27,16 @@ impl Walk<'_> {
             Some(open) => linux::gathers(open.call, &open.arguments),
             None => Gathers::No,
         };
-        let crowded = self.tasks.spaces[space as usize].crowded(how);
-        let Some(Open { call, arguments, flushes, times, began, stopped, written, .. }) =
-            self.forget_call(event.task)
+        let now = self.tasks.spaces[space as usize].crowded(how);
+        let Some(Open {
+            call, arguments, flushes, times, crowded, began, stopped, written, ..
+        }) = self.forget_call(event.task)
         else {
             return;
         };
-        if !open {
+        // What gathers looks for others before its last flush.
+        let crowded = if times.is_empty() { now } else { crowded };
+        if !open || call == Call::Close && self.tasks.is_borrowed(space) {
             return;
         }
         let Tasks { spaces, frames, .. } = &mut self.tasks;
@@ -304,6 +307,9 @@ impl Walk<'_> {
             && task.fault.is_none()
         {
             open.times.push((event.cpu, event.time));
+            let how = linux::gathers(open.call, &open.arguments);
+            let state = task.space.map(|space| &self.tasks.spaces[space as usize]);
+            open.crowded = state.is_some_and(|state| state.crowded(how));
         }
     }
 
