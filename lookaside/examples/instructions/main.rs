@@ -272,7 +272,7 @@ impl<M: Mmu, T: Tags<Host<M, CPU_WORDS>>, const CPU_WORDS: usize> Machine<M, T, 
             warm_up(&self.tlb, space);
         }
         for space in &mut self.spaces[..count] {
-            assert_eq!(counted_release(&self.tlb, space), Released::AtOnce);
+            let _ = counted_release(&self.tlb, space);
         }
     }
 }

@@ -168,7 +168,7 @@ fn asid_11_a_tag_from_the_asid_cache_writes_only_words_of_the_cpu_and_of_the_spa
 
 #[test]
 fn a_released_tag_comes_back_without_a_write_to_shared_words() {
-    let tlb = epochs();
+    let tlb = epochs_on(CPUS, HostMmu { broadcasts: true, arm: true });
     let mut gone = space(tlb, 1);
     let _ = on(0, tlb, |this_cpu| this_cpu.switch(&gone));
     let _ = on(0, tlb, |this_cpu| this_cpu.switch(&another(tlb)));

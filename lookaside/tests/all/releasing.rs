@@ -45,7 +45,7 @@ fn releasing_a_space_that_no_cpu_holds_flushes_nothing() {
 
 #[test]
 fn where_entries_are_shared_what_only_this_cpu_ran_is_flushed_everywhere() {
-    let tlb = epochs(CPUS, Fake::new(CPUS, 16).shared());
+    let tlb = epochs(CPUS, Fake::new(CPUS, 8).shared());
     let mut a = space(tlb, 1);
     let _ = switch(tlb, 0, &a);
     park(tlb, 0);
@@ -57,7 +57,7 @@ fn where_entries_are_shared_what_only_this_cpu_ran_is_flushed_everywhere() {
 
 #[test]
 fn tags_that_are_back_at_once_are_those_that_are_given_next() {
-    let tlb = epochs(CPUS, Fake::new(CPUS, 16));
+    let tlb = epochs(CPUS, Fake::new(CPUS, 8));
     let mut spaces: Vec<_> = (1..40).map(|number| space(tlb, number)).collect();
     for space in &spaces {
         let _ = switch(tlb, 0, space);
@@ -76,6 +76,34 @@ fn tags_that_are_back_at_once_are_those_that_are_given_next() {
         space.cookie().tag()
     });
     assert_eq!(next.collect::<BTreeSet<_>>(), back);
+}
+
+#[test]
+fn of_many_tags_one_comes_back_by_the_rollover_unless_tables_must_be_forgotten() {
+    for (bits, outlive) in [(9, false), (10, false), (9, true), (10, true)] {
+        let fake = Fake::new(CPUS, bits);
+        let fake = if outlive { fake.with_walks_that_outlive_tags() } else { fake };
+        let tlb = epochs(CPUS, fake);
+        let (mut here, mut both) = (space(tlb, 1), space(tlb, 2));
+        for space in [&here, &both] {
+            let _ = switch(tlb, 0, space);
+        }
+        let _ = switch(tlb, OTHER, &both);
+        for cpu in [0, OTHER] {
+            park(tlb, cpu);
+        }
+        let tags = [here.cookie().tag().0, both.cookie().tag().0];
+        tlb.platform().forget_logs();
+        let released = [&mut here, &mut both].map(|space| this_cpu(tlb).release(space));
+        let (when, flushed) = if bits < 10 || outlive {
+            let [here, both] = tags;
+            (Released::AtOnce, vec![(0, Op::FlushTag(here)), (0, Op::FlushTagEverywhere(both))])
+        } else {
+            (Released::Later, vec![])
+        };
+        assert_eq!(released, [when; 2], "{bits} bits, walks outlive tags: {outlive}");
+        assert_eq!(tlb.platform().acts(), flushed, "{bits} bits, walks outlive tags: {outlive}");
+    }
 }
 
 #[test]

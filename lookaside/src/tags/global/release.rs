@@ -11,6 +11,10 @@ use crate::{
     word::{Ordering, Word},
 };
 
+/// With so many tags one that is free earlier is not worth a flush: a rollover, which frees all of them, costs each CPU a flush of
+/// everything and its refills, some microseconds, and for each of the spaces that it comes after less than a flush.
+const PLENTY: u32 = 1 << 10;
+
 impl<P: Platform> GlobalAsids<'_, P> {
     /// Takes back the tag of a space whose root no register names: the caller has the only reference.
     pub(super) fn release_asid<T: HasGlobalAsids<P>>(
@@ -40,7 +44,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         space.pins.store(0, Ordering::Relaxed);
         let alone = Self::only_this_cpu_holds(this_cpu, space);
         space.cookie.store(Cookie::NONE.bits(), Ordering::Relaxed);
-        if !alone && !mmu.properties().broadcasts {
+        let is_dear = !alone && !mmu.properties().broadcasts;
+        if is_dear || self.tags >= PLENTY && !mmu.properties().walks_outlive_tags {
             return Released::Later;
         }
         if !all && !alone {
