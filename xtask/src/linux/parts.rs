@@ -33,12 +33,14 @@ pub(super) enum Part {
     Compat,
     /// Runtime calls of EFI, beside all tests, on Debian's firmware.
     Efi,
-    /// Addresses of 52 bits (FEAT_LPA2, or FEAT_LVA with pages of 64 KiB): the hunters once more, above 48 bits.
+    /// Addresses of 52 bits (FEAT_LPA2 with pages of 4 and 16 KiB, or FEAT_LVA with those of 64 KiB): the hunters once more, above 48 bits.
     Va52,
     /// Suspend to idle.
     Suspend,
     /// The kernel is loaded by itself after the tests (kexec), and runs them once more.
     Kexec,
+    /// Pages of 16 KiB.
+    Pages16k,
     /// Pages of 64 KiB.
     Pages64k,
     /// The driver whose devices share address spaces, and ASIDs that are pinned by the module.
@@ -55,6 +57,7 @@ impl Part {
             Self::Va52 => "va52",
             Self::Suspend => "suspend",
             Self::Kexec => "kexec",
+            Self::Pages16k => "pages16k",
             Self::Pages64k => "pages64k",
             Self::Sva => "sva",
         }
@@ -78,7 +81,7 @@ impl Part {
             Self::Suspend => Some("suspend"),
             Self::Kexec => Some("kexec"),
             Self::Compat | Self::Va52 => self.hunts_again(),
-            Self::Pages64k => None,
+            Self::Pages16k | Self::Pages64k => None,
         }
     }
 }
@@ -110,6 +113,9 @@ pub(super) fn check(architecture: Architecture, parts: &[Part]) -> Result<()> {
         return Err(Failure::new(
             "the firmware keeps the clock that ends a suspend to itself: `suspend` or `efi`",
         ));
+    }
+    if parts.contains(&Part::Pages16k) && parts.contains(&Part::Pages64k) {
+        return Err(Failure::new("pages have one size: `pages16k` or `pages64k`"));
     }
     if parts.contains(&Part::Kexec) && parts.contains(&Part::Va52) {
         return Err(Failure::new(
@@ -169,6 +175,11 @@ fn option(line: &str) -> Option<&str> {
 /// What QEMU is told beside the rest: the firmware, which hands the device tree on and no tables of ACPI.
 pub(super) fn firmware(parts: &[Part]) -> Option<(&'static str, &'static str)> {
     parts.contains(&Part::Efi).then_some(("virt,acpi=off", FIRMWARE.0))
+}
+
+/// Whether pages are of 4 KiB.
+pub(super) fn has_small_pages(parts: &[Part]) -> bool {
+    !parts.contains(&Part::Pages16k) && !parts.contains(&Part::Pages64k)
 }
 
 /// How much memory the machine has for the tests: two huge pages of 512 MiB take more than the others.
@@ -238,6 +249,7 @@ mod tests {
         assert!(check(Architecture::Arm64, &[Part::Sva]).is_err());
         assert!(check(Architecture::Arm64, &[Part::Kexec, Part::Va52]).is_err());
         assert!(check(Architecture::Arm64, &[Part::Suspend, Part::Efi]).is_err());
+        assert!(check(Architecture::Arm64, &[Part::Pages16k, Part::Pages64k]).is_err());
         assert!(check(Architecture::Riscv64, &[]).is_ok());
     }
 
