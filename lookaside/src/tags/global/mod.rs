@@ -41,6 +41,7 @@
 //! That is slow and correct, and with a rollover every microsecond it is four years away.
 
 mod asid_cache;
+mod config;
 mod cookie;
 mod mid_switch;
 mod pins;
@@ -48,36 +49,14 @@ mod release;
 mod retag;
 mod rollover;
 mod switch_in;
-
-impl<P: Platform> fmt::Debug for GlobalAsids<'_, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GlobalAsids")
-            .field("epoch", &self.epoch())
-            .field("tags", &self.tags)
-            .field("config", &self.config)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<W: Word> fmt::Debug for GlobalAsidsCpu<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Relaxed: a snapshot for people.
-        let cookie = |word: &W| Cookie(word.load(Ordering::Relaxed));
-        f.debug_struct("GlobalAsidsCpu")
-            .field("active", &cookie(&self.active.cookie))
-            .field("reserved", &cookie(&self.reserved))
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests;
 mod ticket;
 
 use core::{fmt, marker::PhantomData, num::NonZeroU64};
 
-pub use self::cookie::Cookie;
-use self::{asid_cache::AsidCache, pins::is_pinned, ticket::Ticket};
+use self::{asid_cache::AsidCache, config::usable, pins::is_pinned, ticket::Ticket};
+pub use self::{config::GlobalAsidsConfig, cookie::Cookie};
 use crate::{
     arch::{FOREIGN_TAG, Held, Invalidation, Mmu, Scope, Sharing, Tag, Wait},
     error::Error,
@@ -96,45 +75,6 @@ const FIRST_TAG: u32 = 2;
 /// The tag that all spaces share in the last epoch. Foreign roots have it too: neither leaves entries
 /// behind under it.
 const LAST_TAG: Tag = FOREIGN_TAG;
-
-/// Configuration of [`GlobalAsids`].
-#[derive(Clone, Copy, Debug)]
-pub struct GlobalAsidsConfig {
-    /// Use no more than this many tags, including the two that no space can have; the hardware may have
-    /// fewer. Few tags make rollovers frequent, which is good for tests.
-    pub tags: u32,
-    /// How many tags may be pinned at one time.
-    pub pins: u32,
-    /// The epoch that never ends, at least the first, which is 1; anything above [`Cookie::LAST_EPOCH`] means that one.
-    /// For tests.
-    pub last_epoch: u64,
-}
-
-impl GlobalAsidsConfig {
-    /// How many tags are used where a tag has so many bits.
-    pub(super) fn tags_of(&self, bits: u32) -> u32 {
-        self.tags.min(1 << bits.min(16))
-    }
-
-    /// Checks that so many tags suffice for so many CPUs: then one is free after a rollover.
-    pub(super) fn check_tags(&self, tags: u32, cpus: usize) -> Result<(), Error> {
-        let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
-        let needed = cpus.saturating_add(1).saturating_add(self.pins);
-        let usable = usable(tags);
-        if usable < needed { Err(Error::TooFewTags { usable, needed }) } else { Ok(()) }
-    }
-}
-
-/// How many of so many tags spaces can have.
-const fn usable(tags: u32) -> u32 {
-    tags.saturating_sub(FIRST_TAG)
-}
-
-impl Default for GlobalAsidsConfig {
-    fn default() -> Self {
-        Self { tags: 1 << 16, pins: 0, last_epoch: Cookie::LAST_EPOCH }
-    }
-}
 
 /// The ASID allocator of Arm and RISC-V: tags that are the same on all CPUs.
 #[doc(alias = "ASID allocator")]
@@ -558,5 +498,26 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
 
     fn release(this_cpu: &AllocatorCpu<'_, P, T>, space: &AddressSpace<P>) -> Released {
         this_cpu.tlb.tags.global().release_asid(this_cpu, space)
+    }
+}
+
+impl<P: Platform> fmt::Debug for GlobalAsids<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlobalAsids")
+            .field("epoch", &self.epoch())
+            .field("tags", &self.tags)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<W: Word> fmt::Debug for GlobalAsidsCpu<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Relaxed: a snapshot for people.
+        let cookie = |word: &W| Cookie(word.load(Ordering::Relaxed));
+        f.debug_struct("GlobalAsidsCpu")
+            .field("active", &cookie(&self.active.cookie))
+            .field("reserved", &cookie(&self.reserved))
+            .finish_non_exhaustive()
     }
 }
