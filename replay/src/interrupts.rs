@@ -159,19 +159,19 @@ pub fn measure(trace: &Trace) -> Option<Interrupts> {
     })
 }
 
-/// The age that is right for most of these.
+/// The age that is right for most of these, of which all may be alike.
 fn hold(send: u64, mut crossed: Vec<(i64, bool)>) -> Option<Hold> {
     let cases = crossed.len();
     let taken = crossed.iter().filter(|(_, taken)| *taken).count();
-    if taken < ENOUGH || cases - taken < ENOUGH {
+    if cases < 2 * ENOUGH {
         return None;
     }
     crossed.sort_unstable();
     // For each place: all cases up to it are taken to have been handled first, and none behind it.
     let mut right = cases - taken;
     let (mut best, mut at) = (right, crossed[0].0);
-    for pair in crossed.windows(2) {
-        let [(lag, taken), (next, _)] = [pair[0], pair[1]];
+    for (place, &(lag, taken)) in crossed.iter().enumerate() {
+        let next = crossed.get(place + 1).map_or(lag, |&(next, _)| next);
         right = if taken { right + 1 } else { right - 1 };
         if right > best {
             (best, at) = (right, lag.midpoint(next));
@@ -389,6 +389,12 @@ mod tests {
         assert_eq!(hold, Some(Hold { age: 8, right: 121, cases: 122 }));
         trace.events.truncate(5 * 30);
         assert_eq!(measure(&trace).and_then(|interrupts| interrupts.hold), None);
+        // A host that holds senders up for so long that all of them are interrupted first.
+        let cases = (0..60).map(|i| crossing(i * 1000, i % 6, true));
+        let alone = (100..120).flat_map(|i| round(i * 1000, 10, 30));
+        trace.events = cases.flatten().chain(alone).collect();
+        let hold = measure(&trace).and_then(|interrupts| interrupts.hold);
+        assert!(hold.is_some_and(|hold| hold.right == hold.cases && hold.age < 10), "{hold:?}");
     }
 
     #[test]

@@ -32,19 +32,31 @@ struct Steal {
 /// The host of a guest.
 pub(super) struct Host<'a> {
     steal: &'a [Steal],
+    /// Whether it says which vCPUs it does not run.
+    takes_halted: bool,
     /// A CPU that was held up by sending takes a pending request first if the request is at least this old.
     hold: Option<Ps>,
 }
 
 impl<'a> Host<'a> {
-    pub(super) fn new(arena: &'a Arena, machine: &Machine, cpus: usize) -> Self {
+    /// That of a guest, if it is one of which that is known: the host takes halted vCPUs, or holds senders up.
+    pub(super) fn of(
+        arena: &'a Arena,
+        machine: &Machine,
+        cpus: usize,
+        takes_halted: bool,
+    ) -> Option<Self> {
+        let hold = machine.paths.get(INTERRUPT_HOLD).copied();
+        if !takes_halted && hold.is_none() {
+            return None;
+        }
         let steal = arena.fill(cpus, |_| Steal {
             halted: Word::ZERO,
             flush: Word::ZERO,
             asked: Cell::new(0),
         });
         timed::name(steal, "halted CPUs");
-        Self { steal, hold: machine.paths.get(INTERRUPT_HOLD).copied() }
+        Some(Self { steal, takes_halted, hold })
     }
 
     fn own(&self) -> &'a Steal {
@@ -84,7 +96,7 @@ impl<'a> Host<'a> {
     fn is_away(&self, cpu: CpuId) -> bool {
         let steal = &self.steal[cpu.index()];
         let halted = steal.halted.load(Ordering::SeqCst);
-        if halted == 0 || timed::now() < halted + POLL {
+        if !self.takes_halted || halted == 0 || timed::now() < halted + POLL {
             return false;
         }
         steal.flush.store(1, Ordering::SeqCst);

@@ -182,7 +182,7 @@ fn build(place: Place<'_>, patches: Patches) -> Result<Box<dyn Strategy + '_>, R
         lazy,
         stacks: arena.fill(cpus, |_| Line::new()),
         spaces: RefCell::default(),
-        host: is_guest.then(|| Host::new(arena, machine, cpus)),
+        host: Host::of(arena, machine, cpus, is_guest),
         next_tag: Cell::new(broadcast::FIRST),
         idles: vec![Cell::new(false); cpus],
         begun: vec![Cell::new(false); cpus],
