@@ -3,7 +3,7 @@
 use super::{Cookie, FIRST_TAG};
 use crate::error::Error;
 
-/// Configuration of [`GlobalAsids`].
+/// Configuration of [`GlobalAsids`](super::GlobalAsids).
 #[derive(Clone, Copy, Debug)]
 pub struct GlobalAsidsConfig {
     /// Use no more than this many tags, including the two that no space can have; the hardware may have
