@@ -4,7 +4,7 @@ use crate::{Kind, Trace};
 
 /// A host of KVM polls for work of a vCPU that halts, and takes it from its CPU after this time at the latest, in nanoseconds:
 /// `halt_poll_ns` on x86.
-const POLL: u64 = 200_000;
+pub const HALT_POLL: u64 = 200_000;
 /// One request in so many to idle CPUs may find one that its host has just taken away, or is about to run again.
 const FEW: u64 = 20;
 
@@ -23,7 +23,7 @@ impl Trace {
                 && let Some(&(Some(0), last)) = heard.get(usize::from(target))
             {
                 idle += 1;
-                quiet += u64::from(event.time.saturating_sub(last) > POLL);
+                quiet += u64::from(event.time.saturating_sub(last) > HALT_POLL);
             }
             let (runs, last) = &mut heard[usize::from(event.cpu)];
             *last = event.time;
@@ -56,15 +56,18 @@ mod tests {
             trace.interrupts_halted()
         };
         assert_eq!(told(0, &[]), None);
-        assert_eq!(told(5, &[2 * POLL]), None, "it runs a thread");
-        assert_eq!(told(0, &[POLL]), Some(false));
-        assert_eq!(told(0, &[POLL + 1]), Some(true));
+        assert_eq!(told(5, &[2 * HALT_POLL]), None, "it runs a thread");
+        assert_eq!(told(0, &[HALT_POLL]), Some(false));
+        assert_eq!(told(0, &[HALT_POLL + 1]), Some(true));
         // A few may be late.
-        assert_eq!(told(0, &[&[POLL; 19][..], &[2 * POLL]].concat()), Some(false));
-        assert_eq!(told(0, &[&[POLL; 18][..], &[2 * POLL]].concat()), Some(true));
+        assert_eq!(told(0, &[&[HALT_POLL; 19][..], &[2 * HALT_POLL]].concat()), Some(false));
+        assert_eq!(told(0, &[&[HALT_POLL; 18][..], &[2 * HALT_POLL]].concat()), Some(true));
         // One that serves a request has been heard of.
-        let served =
-            [event(0, 1, switch(0)), event(POLL, 1, Kind::Interrupt), event(2 * POLL, 0, ask)];
+        let served = [
+            event(0, 1, switch(0)),
+            event(HALT_POLL, 1, Kind::Interrupt),
+            event(2 * HALT_POLL, 0, ask),
+        ];
         let trace = Trace { events: served.to_vec(), ..Trace::default() };
         assert_eq!(trace.interrupts_halted(), Some(false));
     }

@@ -34,6 +34,7 @@ pub mod record;
 mod summary;
 mod trace;
 
+pub use halted::HALT_POLL;
 pub use kernel_counts::KernelCounts;
 pub use names::Names;
 pub use summary::Summary;

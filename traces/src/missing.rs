@@ -99,15 +99,10 @@ fn writes_back_a_descriptor(kind: &Kind) -> bool {
     matches!(kind, Kind::Call { call, .. } if of_descriptor.contains(call))
 }
 
-/// Whether it maps a file shared and writable: `mmap` with `PROT_WRITE` and `MAP_SHARED`, and not `MAP_ANONYMOUS`.
+/// Whether it maps a file shared, and it may be written (`PROT_WRITE`).
 fn maps_a_file_to_write_back(kind: &Kind) -> bool {
     const PROT_WRITE: u64 = 2;
-    const MAP_SHARED: u64 = 1;
-    const MAP_ANONYMOUS: u64 = 0x20;
-    let Kind::Call { call: Call::Mmap, arguments: [_, _, allowed, flags, _] } = *kind else {
-        return false;
-    };
-    allowed & PROT_WRITE != 0 && flags & (MAP_SHARED | MAP_ANONYMOUS) == MAP_SHARED
+    kind.maps_file_shared().is_some_and(|(_, allowed)| allowed & PROT_WRITE != 0)
 }
 
 impl Group {

@@ -436,6 +436,22 @@ calls! {
     Close = "close",
 }
 
+impl Kind {
+    /// The descriptor of the file that a call maps shared (`mmap` with `MAP_SHARED`, and not `MAP_ANONYMOUS`), and what is allowed there.
+    pub(crate) const fn maps_file_shared(&self) -> Option<(u32, u64)> {
+        const MAP_SHARED: u64 = 1;
+        const MAP_ANONYMOUS: u64 = 0x20;
+        match *self {
+            Self::Call { call: Call::Mmap, arguments: [_, _, allowed, flags, descriptor] }
+                if flags & (MAP_SHARED | MAP_ANONYMOUS) == MAP_SHARED =>
+            {
+                Some((descriptor as u32, allowed))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Call {
     /// The call of that name.
     #[must_use]

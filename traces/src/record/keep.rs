@@ -48,15 +48,8 @@ pub(super) fn only(trace: &mut Trace) {
 /// Removes the calls of `close` of descriptors by which nobody mapped a file shared: programs make many, and `fsync` of such
 /// a descriptor flushes nothing.
 pub(super) fn closes_of_mapped(events: &mut Vec<Event>) {
-    const SHARED_ANONYMOUS: u64 = 0x21;
-    const SHARED: u64 = 1;
-    let mapped = |event: &Event| match event.kind {
-        Kind::Call { call: Call::Mmap, arguments: [_, _, _, flags, descriptor] } => {
-            (flags & SHARED_ANONYMOUS == SHARED).then_some(descriptor as u32)
-        }
-        _ => None,
-    };
-    let mapped: HashSet<u32> = events.iter().filter_map(mapped).collect();
+    let mapped = events.iter().filter_map(|event| event.kind.maps_file_shared());
+    let mapped: HashSet<u32> = mapped.map(|(descriptor, _)| descriptor).collect();
     let mut removed = HashSet::new();
     events.retain(|event| match event.kind {
         Kind::Call { call: Call::Close, arguments: [descriptor, ..] } => {

@@ -11,8 +11,8 @@ use crate::{
     word::{Ordering, Word},
 };
 
-/// With so many tags one that is free earlier is not worth a flush: a rollover, which frees all of them, costs each CPU a flush of
-/// everything and its refills, some microseconds, and for each of the spaces that it comes after less than a flush.
+/// From so many tags on, a released tag waits for the rollover. A rollover costs each CPU a flush of everything and its refills, some
+/// microseconds; divided by so many spaces that is less than the flush without which a tag cannot be given again at once.
 const PLENTY: u32 = 1 << 10;
 
 impl<P: Platform> GlobalAsids<'_, P> {

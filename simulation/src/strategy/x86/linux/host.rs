@@ -13,9 +13,8 @@ use crate::data::Machine;
 /// an interrupt handles such a request first.
 pub const INTERRUPT_HOLD: &str = "interrupt_hold";
 
-/// How long KVM polls for work of a halted vCPU before it deschedules the vCPU: its `halt_poll_ns` on x86,
-/// 200 us.
-const POLL: Ps = 200_000_000;
+/// How long KVM polls for work of a halted vCPU before it deschedules the vCPU.
+const POLL: Ps = 1000 * lookaside_traces::HALT_POLL;
 
 /// The state of a vCPU that host and guest share.
 #[repr(align(64))]
