@@ -162,6 +162,15 @@ fn x86(code: &[u8]) -> Option<usize> {
     }
 }
 
+/// Whether it is a string instruction with a prefix that repeats it: `rep movsb`, `rep stosq` and the like.
+fn is_repeated(code: &[u8]) -> bool {
+    let Some(at) = code.iter().position(|byte| matches!(byte, 0xf2 | 0xf3)) else { return false };
+    let is_prefix = |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67);
+    let rest = &code[at + 1..];
+    let opcode = rest.iter().find(|byte| !is_prefix(byte));
+    code[..at].iter().all(is_prefix) && matches!(opcode, Some(0xa4..=0xa7 | 0xaa..=0xaf))
+}
+
 extern "C" fn on_block_executed(cpu: c_uint, instructions: *mut c_void) {
     INSTRUCTIONS[cpu as usize % CPUS].fetch_add(instructions as u64, Relaxed);
 }
@@ -251,13 +260,19 @@ fn known(address: u64, length: usize) -> *mut c_void {
 extern "C" fn on_translation(_: u64, block: *mut c_void) {
     // SAFETY: the block is QEMU's, and valid during this call.
     unsafe {
-        let length = qemu_plugin_tb_n_insns(block);
+        let mut length = qemu_plugin_tb_n_insns(block);
+        // QEMU leaves a block after each round of a repeated instruction and comes back to it as a block of its own. It is one
+        // instruction: the block in which it was first met has counted it.
+        if length == 1 && architecture() == Architecture::X86 {
+            let (bytes, size) = bytes(qemu_plugin_tb_get_insn(block, 0));
+            length -= usize::from(is_repeated(&bytes[..size]));
+        }
         let (callback, data): (OnExecution, _) = match BLOCKS_OUTPUT.get() {
             None => (on_block_executed, length as *mut c_void),
             Some(_) => (on_known_block_executed, known(qemu_plugin_tb_vaddr(block), length)),
         };
         qemu_plugin_register_vcpu_tb_exec_cb(block, callback, 0, data);
-        for at in 0..length {
+        for at in 0..qemu_plugin_tb_n_insns(block) {
             let instruction = qemu_plugin_tb_get_insn(block, at);
             let (bytes, length) = bytes(instruction);
             let code = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);

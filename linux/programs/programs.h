@@ -54,8 +54,11 @@ struct work {
 	void (*run)(unsigned times);
 	unsigned times;
 	bool beside; /* while another thread of the process spins on another CPU */
+	void (*prepare)(unsigned times); /* before what is counted; or none */
 };
 extern const struct work works[];
+/* What one call or one fault takes. */
+extern const struct work single_calls[];
 /* Of many pages: they are traced and not counted. */
 extern const struct work large_works[];
 

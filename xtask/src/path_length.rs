@@ -31,6 +31,13 @@ const ROWS: [Row; 9] = [
 
 /// Counts the functions of all paths and fails if one enters more than it may; for `paths`, also names them.
 pub(crate) fn run(workspace: &Workspace, paths: &[String]) -> Result<()> {
+    if let Some(unknown) = paths.iter().find(|path| ROWS.iter().all(|Row(name, ..)| name != path)) {
+        let known: Vec<_> = ROWS.iter().map(|Row(name, ..)| *name).collect();
+        return Err(Failure::new(format!(
+            "there is no path `{unknown}`: there are {}",
+            known.join(", ")
+        )));
+    }
     let bench = Bench::new(workspace, "unoptimised")?;
     let source = workspace.root().join("lookaside/src");
     let (mut table, mut above) = (String::new(), Vec::new());

@@ -166,6 +166,10 @@ fn words(options: &Options, kind: Kind, only: Option<&str>) -> String {
             words += &format!(" lookaside_drop={}", dropped.name());
         }
     }
+    if !options.tests && !options.runs_others() && !options.irqs_off {
+        // By where a process's areas happen to lie, it has one page table more or less.
+        words += " norandmaps";
+    }
     if !options.append.is_empty() {
         words += " ";
         words += &options.append;
@@ -175,6 +179,7 @@ fn words(options: &Options, kind: Kind, only: Option<&str>) -> String {
         (_, true) => " -- tests",
         _ if options.irqs_off => " -- irqs-off",
         _ if options.turns => " -- works alone",
+        _ if options.calls => " -- calls",
         _ => " -- works",
     };
     words += &format!(" less={}", options.less);

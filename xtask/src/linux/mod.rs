@@ -49,6 +49,12 @@ pub(crate) struct Options {
     /// Count what runs on one CPU alone, on CPUs that take turns: a busy host changes nothing, and it takes longer.
     #[arg(long, conflicts_with_all = ["tests", "selftests", "stress", "irqs_off"])]
     turns: bool,
+    /// Count what single calls and faults take, on stock alone.
+    #[arg(long, conflicts_with_all = ["tests", "selftests", "stress", "turns", "functions", "irqs_off", "tags"])]
+    calls: bool,
+    /// Of `--calls`, on this image of a kernel, such as a distribution's, in place of one that is built.
+    #[arg(long, value_name = "FILE", requires = "calls", conflicts_with = "source")]
+    image: Option<PathBuf>,
     /// Print, too, by which functions of the kernels the counts differ.
     #[arg(long, conflicts_with_all = ["stock", "tests", "selftests", "stress", "irqs_off"])]
     functions: bool,
@@ -209,6 +215,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.memory {
         return memory::print(workspace, architecture);
     }
+    if let Some(image) = &options.image {
+        return calls(workspace, options, image);
+    }
     source::tools(architecture)?;
     parts::tools(parts)?;
     let source = match &options.source {
@@ -240,6 +249,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         let initramfs = files(&more)?;
         machine::boot(workspace, &Boot { options, kind, image, initramfs: &initramfs, only })
     };
+    if options.calls {
+        return calls(workspace, options, &kernel(Kind::Stock)?);
+    }
     let boot = |kind, image: &Path| boot_one(kind, image, options.only.as_deref());
     if let Some(others) = &others {
         return compared(options, &others.list, kernel, boot_one);
@@ -285,6 +297,17 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if let (Ok(blocks), Some(works)) = (blocks.try_into(), counted.first()) {
         print!("{}", functions::differences(works, &blocks));
     }
+    Ok(())
+}
+
+/// What single calls take on a kernel without the library.
+fn calls(workspace: &Workspace, options: &Options, image: &Path) -> Result<()> {
+    let initramfs = build::initramfs(workspace, options.architecture, &[], None)?;
+    let boot = Boot { options, kind: Kind::Stock, image, initramfs: &initramfs, only: None };
+    let ran = machine::boot(workspace, &boot)?;
+    passed(&ran)?;
+    let counted = table::counted(&ran.lines, &ran.plugin)?;
+    print!("\n{}", table::table(options.architecture, &[counted]));
     Ok(())
 }
 
