@@ -101,6 +101,10 @@ fn a_machine_may_have_another_number_of_sockets() {
     assert!(refused(&[&storm[..], &options].concat()).contains("`four` has 4"));
     let text = written(&[&storm[..], &options, &["--sockets", "2"]].concat());
     assert!(text.contains("four, sockets: 2"), "{text}");
+    let line = ["--sockets", "0 1 2; 1 0 1; 2 1 0"];
+    let text = written(&[&storm[..], &options, &line].concat());
+    assert!(text.contains("four, sockets: 3 (0 1 2; 1 0 1; 2 1 0)"), "{text}");
+    assert!(text.contains("a further link between sockets"), "{text}");
     let sweep = ["sweep", "storm", "--machine", &machine, "--over", "cpus=8", "--seeds", "1"];
     let text = written(&[&sweep[..], &options, &["--sockets", "2"]].concat());
     assert!(text.contains("four, sockets: 2"), "{text}");

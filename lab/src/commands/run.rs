@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use lookaside_machine::timed::Counters;
 use lookaside_simulation::{
-    data::Machine,
+    data::{Machine, Sockets},
     experiment::RECORD,
     reproduce::{Book, Run},
     seeds,
@@ -34,9 +34,10 @@ pub(crate) struct Arguments {
     /// The machine, as `lookaside list machines` shows it, or the path of a machine file.
     #[arg(long, value_name = "MACHINE")]
     machine: String,
-    /// So many sockets in place of the machine's own, each a node, as far from each other as its file says.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    sockets: Option<u32>,
+    /// Other sockets in place of the machine's own, each a node: so many, all linked with each other, or for each a row of
+    /// links to the others: `0 1 1 2; 1 0 2 1; 1 2 0 1; 2 1 1 0`.
+    #[arg(long, value_name = "SOCKETS")]
+    sockets: Option<Sockets>,
     /// The strategies; ratios are relative to the first.
     #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',', default_value = "lookaside")]
     strategy: Vec<String>,

@@ -1,7 +1,7 @@
 //! Shared parts of the commands that run workloads.
 
 use lookaside_simulation::{
-    data::Machine,
+    data::{Machine, Sockets},
     reproduce::{Run, Settings},
     workload::{self, Outcome},
 };
@@ -34,8 +34,8 @@ pub(super) fn execute(
     run.outcome_with(machine, given.iter().map(|(name, _)| name.as_str()), timeline)
 }
 
-/// A machine with so many sockets, if another number is asked for.
-pub(super) fn with_sockets(machine: &Machine, sockets: Option<u32>) -> Machine {
+/// A machine with other sockets, if they are asked for.
+pub(super) fn with_sockets(machine: &Machine, sockets: Option<Sockets>) -> Machine {
     let mut machine = machine.clone();
     if let Some(sockets) = sockets {
         machine.set_sockets(sockets);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use lookaside_simulation::{
-    data::Machine,
+    data::{Machine, Sockets},
     reproduce::{Book, Settings},
     seeds::Spread,
     sweep::{self, Swept, crossovers, page},
@@ -37,9 +37,10 @@ pub(crate) struct Arguments {
     /// The machines, as `lookaside list machines` shows them, or paths of machine files.
     #[arg(long, value_name = "MACHINE,...", value_delimiter = ',', required = true)]
     machine: Vec<String>,
-    /// So many sockets in place of the machines' own, each a node, as far from each other as its file says.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    sockets: Option<u32>,
+    /// Other sockets in place of the machines' own, each a node: so many, all linked with each other, or for each a row of
+    /// links to the others: `0 1 1 2; 1 0 2 1; 1 2 0 1; 2 1 1 0`.
+    #[arg(long, value_name = "SOCKETS")]
+    sockets: Option<Sockets>,
     /// The strategies.
     #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',', default_value = "lookaside")]
     strategy: Vec<String>,

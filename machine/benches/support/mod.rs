@@ -14,8 +14,8 @@ use lookaside::{
     tags::{GlobalAsidsConfig, Residents, Tags},
 };
 use lookaside_machine::timed::{
-    self, Arena, CacheShape, Failure, Model, Options, Platform, Price, Prices, Report, TlbShape,
-    Topology, Word, World, arm, simulate, tables, x86,
+    self, Arena, CacheShape, Failure, Hops, Model, Options, Platform, Price, Prices, Report,
+    TlbShape, Topology, Word, World, arm, simulate, tables, x86,
 };
 
 const RESERVED: u64 = 0x7fff_f000;
@@ -92,6 +92,7 @@ pub fn model(cpus: usize, arm: bool) -> Model {
             cores_per_cluster: (cpus as u32).min(8),
             clusters,
             sockets: 1,
+            hops: Hops::ONE,
             nodes: if arm { 2 } else { 1 },
         },
         tlb: TlbShape {

@@ -70,7 +70,7 @@ impl Agents {
     pub(crate) const fn next_write(&self, distance: Distance, at: Ps) -> Ps {
         match distance {
             Distance::Same | Distance::Core => at,
-            Distance::Cluster | Distance::Socket | Distance::Remote => self.home.next(at),
+            Distance::Cluster | Distance::Socket | Distance::Remote(_) => self.home.next(at),
         }
     }
 

@@ -213,7 +213,9 @@ impl Machine {
         let prices = &self.model.prices;
         let near = prices.charge(Price::InterruptDeliver);
         match self.places.distance(from as u16, to as u16) {
-            Distance::Remote => prices.get(Price::InterruptDeliverRemote).unwrap_or(near),
+            far @ Distance::Remote(_) => {
+                prices.get(Price::InterruptDeliverRemote).unwrap_or(near) + far.hops(prices)
+            }
             _ => near,
         }
     }
@@ -236,8 +238,7 @@ impl Machine {
             let handler = prices.charge(Price::InterruptEntry)
                 + prices.charge(what.price())
                 + prices.charge(Price::InterruptExit);
-            let answer = self.places.distance(self.running as u16, hart as u16).line();
-            let answer = prices.charge(answer);
+            let answer = self.places.distance(self.running as u16, hart as u16).line(prices);
             let arrival = self.cpu().now + self.delivery(self.running, hart);
             let target = &mut self.cpus[hart];
             // A hart serves one after the other.

@@ -200,7 +200,7 @@ impl Line {
         self.copied = 0;
         let asked = now.max(self.busy).max(self.handed);
         let begins = self.agents.next_write(distance, asked);
-        if distance != Distance::Remote {
+        if !matches!(distance, Distance::Remote(_)) {
             self.turns.comes_near(places, cpu);
         } else if !self.turns.comes_far(places, cpu, begins > now) && is_dirty {
             distance = places.within_socket();
@@ -282,12 +282,19 @@ mod tests {
     #[test]
     fn a_line_comes_from_the_nearest_copy() {
         // Two sockets with two clusters of four cores.
-        let t = Topology { threads: 2, cores_per_cluster: 4, clusters: 2, sockets: 2, nodes: 1 };
+        let t = Topology {
+            threads: 2,
+            cores_per_cluster: 4,
+            clusters: 2,
+            sockets: 2,
+            hops: crate::timed::Hops::ONE,
+            nodes: 1,
+        };
         let cpus = t.cpus();
         let (mut line, t) = (Line::NEW, Places::new(t));
         let read = |line: &mut Line, cpu| line.read(&t, cpus, cpu, 0).map(|moves| moves.distance);
         assert_eq!(read(&mut line, 0), None);
-        assert_eq!(read(&mut line, 8), Some(Distance::Remote));
+        assert_eq!(read(&mut line, 8), Some(Distance::Remote(1)));
         assert_eq!(read(&mut line, 12), Some(Distance::Socket));
         assert_eq!(read(&mut line, 13), Some(Distance::Cluster));
         assert_eq!(read(&mut line, 13 + 16), Some(Distance::Core));
@@ -297,7 +304,7 @@ mod tests {
         assert_eq!(read(&mut line, 5 + 16), Some(Distance::Core));
         assert_eq!(read(&mut line, 9), Some(Distance::Cluster));
         let moves = line.write(&t, 0, 0, |_| ()).unwrap();
-        assert_eq!(moves.distance, Distance::Remote);
+        assert_eq!(moves.distance, Distance::Remote(1));
     }
 
     #[test]

@@ -83,8 +83,8 @@ impl Lock {
             machine.locks[self.number].owner = next;
             if let Some(next) = next {
                 let (from, now) = (machine.running as u16, machine.cpu().now);
-                let price = machine.places.distance(from, next as u16).line();
-                let when = key(now + machine.model.prices.charge(price), next);
+                let way = machine.places.distance(from, next as u16).line(&machine.model.prices);
+                let when = key(now + way, next);
                 if machine.cpus[next].waiting {
                     machine.queue.set(next, machine.queue.get(next).min(when));
                 }

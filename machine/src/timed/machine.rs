@@ -262,8 +262,8 @@ impl Machine {
         let [near_agent, far_agent] = [distance, far].map(|d| places.agent(reader, d));
         let [near_begins, far_begins] =
             [near_agent, far_agent].map(|agent| from.agents.next(agent, begun));
-        let copy = near_begins.max(from.copied) + prices.charge(distance.line());
-        let direct = far_begins + prices.charge(far.line());
+        let copy = near_begins.max(from.copied) + distance.line(prices);
+        let direct = far_begins + far.line(prices);
         let (agent, served, ends) = match copy <= direct {
             true => (near_agent, near_begins, copy),
             false => (far_agent, far_begins, direct),
@@ -287,7 +287,8 @@ impl Machine {
     fn wait_for_line(&mut self, line: usize, Move { begins, distance }: Move) {
         let now = self.cpu().now;
         self.charge_until(Cause::LineQueue, begins);
-        self.charge_price(Cause::Lines, distance.line());
+        let way = distance.line(&self.model.prices);
+        self.charge(Cause::Lines, way);
         self.note_move(line, now);
     }
 
@@ -310,7 +311,7 @@ impl Machine {
                 }
             }
         })?;
-        let ends = moves.begins + model.prices.charge(moves.distance.line());
+        let ends = moves.begins + moves.distance.line(&model.prices);
         lines[line].busy_until(ends);
         lines[line].note_store(false);
         for &other in woken[..count].iter().chain(&more) {
@@ -344,7 +345,7 @@ impl Machine {
             && let Some((moves, ends)) = self.take_line(line)
         {
             self.wait_for_line(line, moves);
-            let way = self.model.prices.charge(moves.distance.line());
+            let way = moves.distance.line(&self.model.prices);
             self.cpu().arrived = Arrived { line, until: ends + way / 2, failed: false };
         }
         self.charge_price(Cause::Words, Price::Atomic);

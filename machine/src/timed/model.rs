@@ -1,6 +1,9 @@
 //! What a machine is like: how many CPUs, how far apart, with which TLBs, and at which prices.
 
-use super::price::{Price, Prices};
+use super::{
+    hops::Hops,
+    price::{Price, Prices, Ps},
+};
 
 /// The most CPUs that a timed machine can have.
 pub const MAX_CPUS: usize = 4096;
@@ -32,6 +35,8 @@ pub struct Topology {
     pub clusters: u32,
     /// Sockets.
     pub sockets: u32,
+    /// How far sockets are from each other.
+    pub hops: Hops,
     /// Nodes that broadcast invalidations have to reach.
     pub nodes: u32,
 }
@@ -47,20 +52,31 @@ pub enum Distance {
     Cluster,
     /// The same socket.
     Socket,
-    /// Another socket.
-    Remote,
+    /// Another socket, over so many links.
+    Remote(u8),
 }
 
 impl Distance {
-    /// What a cache line costs that is so far away.
+    /// What a cache line takes that is so far away, in picoseconds.
     #[must_use]
-    pub const fn line(self) -> Price {
-        match self {
+    #[inline]
+    pub fn line(self, prices: &Prices) -> Ps {
+        prices.charge(match self {
             Self::Same => Price::Hit,
             Self::Core => Price::LineThread,
             Self::Cluster => Price::LineCluster,
             Self::Socket => Price::LineSocket,
-            Self::Remote => Price::LineRemote,
+            Self::Remote(_) => Price::LineRemote,
+        }) + self.hops(prices)
+    }
+
+    /// What the links after the first take on the way there, in picoseconds.
+    #[must_use]
+    #[inline]
+    pub fn hops(self, prices: &Prices) -> Ps {
+        match self {
+            Self::Remote(hops @ 2..) => Ps::from(hops - 1) * prices.charge(Price::Hop),
+            _ => 0,
         }
     }
 }
@@ -69,7 +85,14 @@ impl Topology {
     /// One socket with one cluster of single-threaded cores.
     #[must_use]
     pub const fn flat(cores: u32) -> Self {
-        Self { threads: 1, cores_per_cluster: cores, clusters: 1, sockets: 1, nodes: 1 }
+        Self {
+            threads: 1,
+            cores_per_cluster: cores,
+            clusters: 1,
+            sockets: 1,
+            hops: Hops::ONE,
+            nodes: 1,
+        }
     }
 
     /// How many CPUs there are.
@@ -96,12 +119,13 @@ impl Topology {
             return Distance::Core;
         }
         let (a, b) = (a / self.cores_per_cluster, b / self.cores_per_cluster);
+        let [from, to] = [a, b].map(|cluster| (cluster / self.clusters) as u16);
         if a == b {
             Distance::Cluster
-        } else if a / self.clusters == b / self.clusters {
+        } else if from == to {
             Distance::Socket
         } else {
-            Distance::Remote
+            Distance::Remote(self.hops.between(from, to))
         }
     }
 }
@@ -183,6 +207,9 @@ impl Model {
         if cpus.is_none_or(|cpus| cpus as usize > MAX_CPUS) {
             return wrong("cores_per_cluster", &format!("makes more than {MAX_CPUS} CPUs"));
         }
+        if t.hops.sockets().is_some_and(|sockets| sockets != t.sockets) {
+            return wrong("hops", &format!("has not a row for each of {} sockets", t.sockets));
+        }
         if self.fabric_window == 0 {
             return wrong("fabric_window", "is zero");
         }
@@ -206,13 +233,15 @@ mod tests {
 
     #[test]
     fn distances_follow_the_numbering() {
-        let two = Topology { threads: 2, cores_per_cluster: 2, clusters: 2, sockets: 2, nodes: 2 };
+        let (sockets, hops) = (2, Hops::ONE);
+        let two =
+            Topology { threads: 2, cores_per_cluster: 2, clusters: 2, sockets, hops, nodes: 2 };
         assert_eq!(two.cpus(), 16);
         assert_eq!(two.distance(3, 3), Distance::Same);
         assert_eq!(two.distance(3, 11), Distance::Core);
         assert_eq!(two.distance(2, 3), Distance::Cluster);
         assert_eq!(two.distance(1, 2), Distance::Socket);
-        assert_eq!(two.distance(3, 4), Distance::Remote);
-        assert_eq!(two.distance(11, 4), Distance::Remote);
+        assert_eq!(two.distance(3, 4), Distance::Remote(1));
+        assert_eq!(two.distance(11, 4), Distance::Remote(1));
     }
 }

@@ -37,7 +37,7 @@ impl Places {
         } else if socket == other[2] {
             Distance::Socket
         } else {
-            Distance::Remote
+            Distance::Remote(self.topology.hops.between(socket, other[2]))
         }
     }
 
@@ -68,7 +68,7 @@ impl Places {
         match distance {
             Distance::Same | Distance::Core => Agent::Nobody,
             Distance::Cluster if self.agents() > 0 => Agent::Cluster(self.all[usize::from(cpu)][1]),
-            Distance::Cluster | Distance::Socket | Distance::Remote => Agent::Home,
+            Distance::Cluster | Distance::Socket | Distance::Remote(_) => Agent::Home,
         }
     }
 
@@ -99,7 +99,15 @@ impl Places {
         } else if clusters > 1 && near(socket, cores_per_cluster * clusters) {
             Distance::Socket
         } else {
-            Distance::Remote
+            let in_socket =
+                |&other: &u16| other != socket && near(other, cores_per_cluster * clusters);
+            let hops = |other: u16| self.topology.hops.between(socket, other);
+            let others = || 0..self.topology.sockets as u16;
+            let hops = match self.topology.hops.sockets() {
+                None => Some(1),
+                Some(_) => others().filter(in_socket).map(hops).min(),
+            };
+            Distance::Remote(hops.unwrap_or(1))
         }
     }
 }
@@ -110,9 +118,17 @@ mod tests {
 
     #[test]
     fn places_say_what_the_topology_says() {
-        let t = Topology { threads: 2, cores_per_cluster: 3, clusters: 2, sockets: 2, nodes: 1 };
+        let hops = "0 1 2; 1 0 1; 2 1 0".parse().unwrap();
+        let (cores_per_cluster, clusters, sockets) = (3, 2, 3);
+        let t = Topology { threads: 2, cores_per_cluster, clusters, sockets, hops, nodes: 1 };
         let places = Places::new(t);
-        for (a, b) in (0..24).flat_map(|a| (0..24).map(move |b| (a, b))) {
+        assert_eq!(t.distance(0, 12), Distance::Remote(2));
+        // The nearest of two sockets is a link away.
+        assert_eq!(
+            places.nearest(0, |from, to| (from..to).any(|cpu| [6, 12].contains(&cpu))),
+            Distance::Remote(1)
+        );
+        for (a, b) in (0..36).flat_map(|a| (0..36).map(move |b| (a, b))) {
             assert_eq!(places.distance(a, b), t.distance(a.into(), b.into()));
             if a != b {
                 let any = |from, to| (from..to).contains(&b.into());

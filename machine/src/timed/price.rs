@@ -21,6 +21,8 @@ super::keyed::keyed! {
     LineSocket = "line_socket",
     /// A cache line that another socket has.
     LineRemote = "line_remote",
+    /// What each link between sockets after the first adds to the way of a cache line or an interrupt.
+    Hop = "hop",
     /// What each nanosecond of a CPU's own instructions takes in addition while another hardware thread of
     /// its core executes instructions too.
     Sibling = "sibling",
@@ -75,9 +77,15 @@ super::keyed::keyed! {
 }
 
 /// A price for each [`Price`], where one is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prices {
     known: [Option<Ps>; Price::ALL.len()],
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        Self { known: [None; Price::ALL.len()] }
+    }
 }
 
 impl Prices {

@@ -2,14 +2,21 @@
 
 use lookaside::platform::{Ordering::Relaxed, Word as _};
 use lookaside_machine::timed::{
-    Cause, Model, Price, Ps, Topology, idle_until, interrupts_off, relax, work,
+    Cause, Hops, Model, Price, Ps, Topology, idle_until, interrupts_off, relax, work,
 };
 
 use crate::support::{arena, interrupt, model, run, words};
 
 /// Two cores of two threads; CPU 2 is the other thread of CPU 0's core.
 fn cores() -> Model {
-    let topology = Topology { threads: 2, cores_per_cluster: 2, clusters: 1, sockets: 1, nodes: 1 };
+    let topology = Topology {
+        threads: 2,
+        cores_per_cluster: 2,
+        clusters: 1,
+        sockets: 1,
+        hops: Hops::ONE,
+        nodes: 1,
+    };
     Model { topology, ..model() }
 }
 

@@ -17,6 +17,7 @@ pub(crate) const PRICES: &[(Price, Ps)] = &[
     (Price::LineCluster, 30),
     (Price::LineSocket, 50),
     (Price::LineRemote, 90),
+    (Price::Hop, 40),
     (Price::Sibling, 500),
     (Price::LineService, 8),
     (Price::SecondLevel, 3),

@@ -3,9 +3,11 @@
 use core::cell::Cell;
 
 use lookaside::platform::{Ordering::*, Word as _};
-use lookaside_machine::timed::{self, Cause, Lock, Topology, Word, during, idle_until};
+use lookaside_machine::timed::{
+    self, Cause, Hops, Lock, Price, Topology, Word, during, idle_until,
+};
 
-use crate::support::{Notes, arena, model, run, words};
+use crate::support::{Notes, arena, interrupt, model, run, words};
 
 #[test]
 fn a_line_of_ones_own_costs_little() {
@@ -243,8 +245,14 @@ fn loads_are_served_by_the_cluster_that_has_a_copy_and_else_by_the_home() {
     let [word] = words(&arena);
     let mut model = model();
     // CPUs 0 to 3 are a cluster, and 4 to 7; 8 is the other thread of 0.
-    model.topology =
-        Topology { threads: 2, cores_per_cluster: 4, clusters: 2, sockets: 1, nodes: 1 };
+    model.topology = Topology {
+        threads: 2,
+        cores_per_cluster: 4,
+        clusters: 2,
+        sockets: 1,
+        hops: Hops::ONE,
+        nodes: 1,
+    };
     let program = |cpu| {
         if cpu == 0 {
             word.store(1, Relaxed);
@@ -274,7 +282,7 @@ fn a_write_comes_after_the_requests_that_the_home_has() {
     let (arena, notes) = (arena(), Notes::default());
     let [word] = words(&arena);
     let mut model = model();
-    model.prices.set(timed::Price::LineService, 20);
+    model.prices.set(Price::LineService, 20);
     let program = |cpu| {
         if cpu == 0 {
             word.store(1, Relaxed);
@@ -298,8 +306,14 @@ fn a_line_that_sockets_contend_for_goes_to_each_waiting_cpu_of_a_socket_before_t
     let [word] = words(&arena);
     let mut model = model();
     // CPUs 0 and 1 are a socket, 2 and 3 the other.
-    model.topology =
-        Topology { threads: 1, cores_per_cluster: 2, clusters: 1, sockets: 2, nodes: 1 };
+    model.topology = Topology {
+        threads: 1,
+        cores_per_cluster: 2,
+        clusters: 1,
+        sockets: 2,
+        hops: Hops::ONE,
+        nodes: 1,
+    };
     let program = |cpu| {
         if cpu == 0 {
             word.store(1, Relaxed);
@@ -324,13 +338,48 @@ fn a_line_that_sockets_contend_for_goes_to_each_waiting_cpu_of_a_socket_before_t
 }
 
 #[test]
+fn each_link_between_sockets_after_the_first_adds_to_the_way() {
+    let (arena, notes) = (arena(), Notes::default());
+    let [word] = words(&arena);
+    let mut model = model();
+    // A ring of sockets with a CPU each.
+    let hops = "0 1 2 1; 1 0 1 2; 2 1 0 1; 1 2 1 0".parse().unwrap();
+    let cores_per_cluster = 1;
+    model.topology =
+        Topology { threads: 1, cores_per_cluster, clusters: 1, sockets: 4, hops, nodes: 1 };
+    let program = |cpu| {
+        if cpu == 0 {
+            word.store(1, Relaxed);
+        }
+        // The first is written by CPU 0; then the nearest copy is a link away.
+        idle_until([1000, 3000, 2000, 4000][cpu]);
+        word.load(Relaxed);
+        notes.note();
+        if cpu == 3 {
+            interrupt(1 << 1);
+        }
+    };
+    run(&model, 4, &arena, program, || notes.note());
+    assert_eq!(notes.of(2), [2000 + 90 + 40]);
+    assert_eq!(notes.of(1)[0], 3000 + 90);
+    assert_eq!(notes.of(3), [4000 + 90]);
+    assert_eq!(notes.of(1)[1], 4090 + 60 + 900 + 40 + 300);
+}
+
+#[test]
 fn a_line_comes_from_the_nearest_copy_and_is_taken_from_the_farthest() {
     let (arena, notes) = (arena(), Notes::default());
     let [word] = words(&arena);
     let mut model = model();
     // CPUs 0 and 8 are one core; 0 and 1 a cluster; 0 to 3 a socket.
-    model.topology =
-        Topology { threads: 2, cores_per_cluster: 2, clusters: 2, sockets: 2, nodes: 1 };
+    model.topology = Topology {
+        threads: 2,
+        cores_per_cluster: 2,
+        clusters: 2,
+        sockets: 2,
+        hops: Hops::ONE,
+        nodes: 1,
+    };
     let turns = [0, 8, 1, 2, 4, 5, 0];
     let program = |cpu| {
         for (turn, _) in turns.iter().enumerate().filter(|(_, who)| **who == cpu) {

@@ -1,9 +1,50 @@
 //! Numbers of a machine that are changed in memory: what fitting does, and more sockets than the file has.
 
-use lookaside_machine::timed::Price;
+use core::{fmt, str::FromStr};
+
+use lookaside_machine::timed::{Hops, Price};
 use lookaside_terminal::Refused;
 
 use super::{Machine, Value, value::picoseconds};
+
+/// How many sockets a machine has in place of its own, and how far they are from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sockets {
+    count: u32,
+    hops: Hops,
+}
+
+/// The most sockets that a machine is given.
+const MOST: u32 = 64;
+
+/// Their number, if all are linked with each other, or a row of links for each: `0 1 1 2; 1 0 2 1; 1 2 0 1; 2 1 1 0`.
+impl FromStr for Sockets {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.trim().parse() {
+            Ok(count @ 1..=MOST) => return Ok(Self { count, hops: Hops::ONE }),
+            Ok(count) => return Err(format!("there are 1 to {MOST} sockets, and not {count}")),
+            Err(_) if !text.contains(';') => {
+                return Err(format!(
+                    "`{text}` is neither a number of sockets nor rows of links: `0 1 2; 1 0 1; 2 1 0`"
+                ));
+            }
+            Err(_) => {}
+        }
+        let hops: Hops = text.parse()?;
+        Ok(Self { count: hops.sockets().unwrap_or(1), hops })
+    }
+}
+
+impl fmt::Display for Sockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.hops.sockets() {
+            Some(_) => write!(f, "{} ({})", self.count, self.hops),
+            None => write!(f, "{}", self.count),
+        }
+    }
+}
 
 impl Machine {
     /// The number of a value by its name (`prices.walk`, `paths.exit`), in the unit of the file.
@@ -12,11 +53,12 @@ impl Machine {
         self.values.iter().find(|value| value.name == name).map(|value| value.number)
     }
 
-    /// Gives it another number of sockets, each a node of its own, and says so in its key. How far they are from each other
-    /// stays what it is.
-    pub fn set_sockets(&mut self, sockets: u32) {
-        self.model.topology.sockets = sockets;
-        self.model.topology.nodes = sockets;
+    /// Gives it other sockets, each a node of its own, and says so in its key. What a link between two takes stays what
+    /// it is.
+    pub fn set_sockets(&mut self, sockets: Sockets) {
+        let topology = &mut self.model.topology;
+        (topology.sockets, topology.nodes, topology.hops) =
+            (sockets.count, sockets.count, sockets.hops);
         self.key = format!("{}, sockets: {sockets}", self.key);
     }
 
@@ -52,5 +94,25 @@ impl Machine {
         }
         self.values[place] = value;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_a_number_or_rows_of_links() {
+        let said = |text: &str| text.parse::<Sockets>().map(|sockets| sockets.to_string());
+        assert_eq!(said("8").as_deref(), Ok("8"));
+        assert_eq!(said(" 0 1;1 0 ").as_deref(), Ok("2 (0 1; 1 0)"));
+        for (text, why) in [
+            ("0", "there are 1 to 64 sockets, and not 0"),
+            ("65", "there are 1 to 64 sockets, and not 65"),
+            ("many", "`many` is neither a number of sockets nor rows of links"),
+            ("0 1; 2 0", "from socket 0 to 1 it is not what it is back"),
+        ] {
+            assert!(said(text).unwrap_err().starts_with(why), "{text}");
+        }
     }
 }

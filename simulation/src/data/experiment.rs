@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lookaside_terminal::Refused;
 
-use super::{Parameter, read::Section};
+use super::{Parameter, Sockets, read::Section};
 
 /// An experiment that was published, beside the workload that is meant to be the same.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,8 +54,8 @@ pub enum Beside {
 pub struct Trial {
     /// The machine, by its key.
     pub machine: String,
-    /// How many sockets the machine has instead of its own.
-    pub sockets: Option<u32>,
+    /// The sockets that the machine has instead of its own.
+    pub sockets: Option<Sockets>,
     /// How many CPUs.
     pub cpus: Option<usize>,
     /// The strategy.
@@ -182,8 +182,13 @@ fn trial(
     if let Some(cpus) = whole("cpus")? {
         trial.cpus = Some(cpus as usize);
     }
-    if let Some(sockets) = whole("sockets")? {
-        trial.sockets = Some(sockets as u32);
+    let sockets = match section.text("sockets") {
+        Ok(text) => text.map(str::to_owned),
+        Err(_) => whole("sockets")?.map(|number| number.to_string()),
+    };
+    if let Some(sockets) = sockets {
+        let sockets = sockets.parse().map_err(|why: String| section.refuse("sockets", why))?;
+        trial.sockets = Some(sockets);
     }
     for name in section.keys().filter(|key| names.contains(key)) {
         if let Some(number) = section.number(name)? {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lookaside_machine::timed::{
-    CacheShape, MAX_CPUS, Model, Price, Prices, Ps, TlbShape, Topology,
+    CacheShape, Hops, MAX_CPUS, Model, Price, Prices, Ps, TlbShape, Topology,
 };
 use lookaside_terminal::Refused;
 
@@ -20,6 +20,7 @@ const TABLES: &[&str] = &[
     "isa",
     "note",
     "topology",
+    "hops",
     "cpu",
     "features",
     "tlb",
@@ -108,7 +109,7 @@ pub(super) fn read(file: &Text) -> Result<Machine, Refused> {
     let (prices, paths) = numbers.times()?;
     numbers.parts(&prices)?;
     let model = Model {
-        topology: numbers.topology()?,
+        topology: numbers.topology(hops(&root, &sources)?)?,
         tlb: numbers.tlb()?,
         prices,
         fabric_window: numbers.count("broadcast.window").unwrap_or(1) as usize,
@@ -128,11 +129,24 @@ pub(super) fn read(file: &Text) -> Result<Machine, Refused> {
     Ok(Machine { key, file, name, isa, note, model, features, paths, values, readings, sources })
 }
 
+/// How far sockets are from each other: rows of links, with their source.
+fn hops(root: &Section<'_>, sources: &BTreeMap<String, String>) -> Result<Hops, Refused> {
+    let Some(section) = root.section("hops")? else { return Ok(Hops::ONE) };
+    section.only(&["rows", "source", "note"])?;
+    let source = section.needed("source", section.text("source"))?;
+    if !sources.contains_key(source) {
+        return Err(section.refuse("source", format!("`{source}` is not in `[sources]`")));
+    }
+    let rows = section.needed("rows", section.text("rows"))?;
+    rows.parse().map_err(|why: String| section.refuse("rows", why))
+}
+
 /// All numbers, in the order of the file.
 fn numbers(root: &Section<'_>, sources: &BTreeMap<String, String>) -> Result<Vec<Value>, Refused> {
     let mut values = Vec::new();
-    for table in
-        root.keys().filter(|key| !["name", "isa", "note", "reading", "sources"].contains(key))
+    for table in root
+        .keys()
+        .filter(|key| !["name", "isa", "note", "hops", "reading", "sources"].contains(key))
     {
         let Some(section) = root.section(table)? else { continue };
         for key in section.keys() {
@@ -230,16 +244,17 @@ impl Numbers<'_> {
         Ok(())
     }
 
-    fn topology(&self) -> Result<Topology, Refused> {
+    fn topology(&self, hops: Hops) -> Result<Topology, Refused> {
         let count = |key: &str| self.count(&format!("topology.{key}")).unwrap_or(1);
         let topology = Topology {
             threads: count("threads"),
             cores_per_cluster: count("cores_per_cluster"),
             clusters: count("clusters"),
             sockets: count("sockets"),
+            hops,
             nodes: count("nodes"),
         };
-        let Topology { threads, cores_per_cluster, clusters, sockets, nodes } = topology;
+        let Topology { threads, cores_per_cluster, clusters, sockets, nodes, .. } = topology;
         let cpus = [threads, cores_per_cluster, clusters, sockets]
             .iter()
             .fold(1_u64, |product, &count| product.saturating_mul(count.into()));

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use lookaside_machine::timed::{Model, Ps};
 use lookaside_terminal::Refused;
 
+pub use adjust::Sockets;
 pub use experiment::{Beside, Experiment, Figure, Trial};
 pub use files::{Files, machines, parameters, published};
 pub(crate) use program::{LONGEST, UNITS};

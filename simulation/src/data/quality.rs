@@ -83,7 +83,7 @@ impl Machine {
 
     /// Whether a machine of this shape has what the price is for.
     fn can_be_charged(&self, price: Price) -> bool {
-        let Topology { threads, clusters, sockets, nodes, .. } = self.model.topology;
+        let Topology { threads, clusters, sockets, hops, nodes, .. } = self.model.topology;
         let broadcasts = self.isa == Isa::Aarch64 || self.features.invlpgb;
         let tags = self.features.tag_bits > 0;
         match price {
@@ -92,6 +92,7 @@ impl Machine {
             // Two cores never ask for one line while another is served that does not wait for the line itself.
             Price::LineService => self.model.topology.cores() > 2,
             Price::LineRemote | Price::InterruptDeliverRemote => sockets > 1,
+            Price::Hop => hops.most() > 1,
             Price::SecondLevel => self.model.tlb.second.is_some(),
             // Where a walk caches nothing, `walk` is all of it.
             Price::WalkUpper => self.model.tlb.walk_cache > 0,

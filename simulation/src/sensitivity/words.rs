@@ -262,6 +262,7 @@ fn about(key: &str) -> &str {
         "line_cluster" => "a cache line of a near core",
         "line_socket" => "a cache line of a far core",
         "line_remote" => "a cache line of another socket",
+        "hop" => "a further link between sockets",
         "sibling" => "a busy thread beside on the core",
         "line_service" => "a queue for a cache line",
         "second_level" => "a hit in the second-level TLB",

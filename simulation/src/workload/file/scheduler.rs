@@ -280,9 +280,11 @@ impl<'a> State<'a> {
         if timed::cpu().index() != cpu {
             if let Some(wake) = self.wake.filter(|_| self.asleep[cpu].replace(false)) {
                 timed::during("wake", || timed::work(wake.send));
-                let topology = &kernel.machine().model.topology;
-                let is_far = topology.distance(timed::cpu().0, cpu as u32) == Distance::Remote;
-                self.called[cpu].set(if is_far { wake.far } else { wake.near });
+                let model = &kernel.machine().model;
+                let distance = model.topology.distance(timed::cpu().0, cpu as u32);
+                let is_far = matches!(distance, Distance::Remote(_));
+                let way = if is_far { wake.far } else { wake.near };
+                self.called[cpu].set(way + distance.hops(&model.prices));
                 self.woken.set(self.woken.get() + 1);
             }
             self.bells[cpu].0.fetch_add(1, Ordering::Release);
