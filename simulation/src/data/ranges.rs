@@ -6,7 +6,7 @@ use lookaside_machine::timed::Price;
 use lookaside_terminal::Refused;
 
 use super::{
-    Confidence, Isa, Quality,
+    Confidence, Isa, Machine, Quality,
     machine::ISAS,
     read::{Section, Text},
     value::{self, CONFIDENCE},
@@ -26,6 +26,9 @@ pub struct Range {
     /// What else is to be known.
     pub note: Option<String>,
 }
+
+/// The clock at which paths have the ranges of the file, in GHz.
+const CLOCK: f64 = 3.0;
 
 /// The source of a range that is assumed.
 const ASSUMED: &str = "assumed";
@@ -64,10 +67,13 @@ impl Ranges {
         self.prices.get(&(isa, price.key()))
     }
 
-    /// The range of a path, if the literature has one.
+    /// The range of a path on a machine, if the literature has one: as long as it takes at 3 GHz, and by as much longer as
+    /// the machine's clock is slower, if its file has one.
     #[must_use]
-    pub fn path(&self, name: &str) -> Option<&Range> {
-        self.paths.get(name)
+    pub fn path(&self, machine: &Machine, name: &str) -> Option<Range> {
+        let range = self.paths.get(name)?;
+        let slower = CLOCK / machine.number("cpu.clock").unwrap_or(CLOCK);
+        Some(Range { low: range.low * slower, high: range.high * slower, ..range.clone() })
     }
 
     /// The paths that have a range.

@@ -94,7 +94,7 @@ pub fn uncertain(machine: &Machine, ranges: &Ranges, assumed: &[&str]) -> Vec<Un
         }
     }
     for &path in assumed {
-        if let Some(range) = ranges.path(path) {
+        if let Some(range) = ranges.path(machine, path) {
             let name = format!("paths.{path}");
             let (low, high) = (range.low * 1e3, range.high * 1e3);
             let is_assumed = range.is_assumed();

@@ -390,7 +390,7 @@ impl Workload {
             if machine.paths.contains_key(path) {
                 continue;
             }
-            let range = ranges.path(path).ok_or_else(|| {
+            let range = ranges.path(&machine, path).ok_or_else(|| {
                 let (key, file) = (&machine.key, "published/ranges.toml");
                 Refused(format!(
                     "machine `{key}` has no path `{path}`, nor has `[paths]` of {file}"
@@ -482,14 +482,16 @@ fn paths(groups: &[Group]) -> Vec<&'static str> {
     for act in groups.iter().flat_map(|group| &group.statements).map(|one| &one.act) {
         let act = if let Act::Of(_, _, act) = act { act } else { act };
         let more: &[&str] = match act {
-            Act::Map(_) | Act::Protect(_) | Act::Allow(_) | Act::Discard(_) => &["call", "page"],
-            Act::Unmap(_) | Act::Free(_) => &["call", "page"],
-            Act::Reclaim(..) => &["page"],
+            Act::Map(_) => &["call", "map"],
+            Act::Protect(_) | Act::Allow(_) => &["call", "protect", "page"],
+            Act::Discard(_) => &["call", "discard", "freed"],
+            Act::Unmap(_) | Act::Free(_) => &["call", "unmap", "freed"],
+            Act::Reclaim(..) => &["freed"],
             Act::Call => &["call"],
             Act::Path(path, _) => core::slice::from_ref(path),
-            Act::Fork(_) => &["fork", "page", "copy", "exit"],
+            Act::Fork(_) => &["fork", "forked", "copy", "exit"],
             Act::Write(_) => &["copy"],
-            Act::Exec(_) => &["exec"],
+            Act::Exec(_) => &["exec", "forked"],
             Act::Lock(_) | Act::Share(_) | Act::Unlock(_) | Act::Wait(..) | Act::Post(..) => {
                 &["call", "wake"]
             }

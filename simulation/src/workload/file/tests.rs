@@ -22,6 +22,10 @@ fn run_on(machine: &str, strategy: &str, cpus: usize, text: &str) -> Result<Outc
     workload(text)?.run(&setup)
 }
 
+fn zen5() -> Machine {
+    Machine::named("zen5").unwrap()
+}
+
 fn run(cpus: usize, text: &str) -> Result<Outcome, Refused> {
     run_on("zen5", "lookaside", cpus, text)
 }
@@ -233,13 +237,25 @@ fn what_is_wrong_is_said_with_file_and_line() {
 #[test]
 fn calls_and_paths_take_what_the_kernel_takes() {
     let time = |program: &str| {
-        let outcome = run(1, &one("", &format!("begin t\nrepeat 10\n{program}\ndone\nend t")));
+        let text = one("", &format!("begin t\nrepeat 10\n{program}\ndone\nend t"));
+        let outcome = run(1, &text.replace("mapped = 64", "mapped = 0"));
         outcome.unwrap().metric("t").unwrap() / 10.0
     };
     let ranges = Files::own().ranges().unwrap();
-    let path = |name: &str| ranges.path(name).unwrap().middle().floor();
+    let path = |name: &str| ranges.path(&zen5(), name).unwrap().middle().floor();
     assert!((time("call") - path("call")).abs() < 1.0, "{}", time("call"));
     assert!((time("path copy 3") - 3.0 * path("copy")).abs() < 3.0, "{}", time("path copy 3"));
+    // Of pages that are not there (none was touched): what takes time is the area.
+    for (program, area) in [
+        ("map 0 8", "map"),
+        ("unmap 0 8", "unmap"),
+        ("discard 0 8", "discard"),
+        ("protect 0 8", "protect"),
+        ("allow 0 8", "protect"),
+    ] {
+        let expected = path("call") + path(area);
+        assert!((time(program) - expected).abs() < 2.0, "{program}: {}", time(program));
+    }
 }
 
 #[test]
@@ -249,7 +265,7 @@ fn a_word_that_all_share_costs_more_the_more_share_it() {
         run(cpus, &one("words = [\"w\"]", program)).unwrap().metric("t").unwrap()
     };
     // Eight CPUs take the line from each other one after the other, each time from within the cluster.
-    let prices = &Machine::named("zen5").unwrap().model.prices;
+    let prices = &zen5().model.prices;
     let line = prices.get(Price::LineCluster).unwrap() as f64 / NS as f64;
     assert!(time(1) < 2000.0 * line, "{}", time(1));
     assert!(time(8) > 3.0 * 2000.0 * line, "{} {line}", time(8));
@@ -314,7 +330,7 @@ fn a_cpu_that_sleeps_has_to_be_interrupted() {
     let price = |price| prices.get(price).unwrap() as f64 / NS as f64;
     // Two interrupts for each round, of which a CPU that has not gone to sleep yet needs none, and two ways out of a halt.
     let way = price(Price::InterruptSend) + price(Price::InterruptDeliver);
-    let halt = Files::own().ranges().unwrap().path("halt").unwrap().middle();
+    let halt = Files::own().ranges().unwrap().path(&zen5(), "halt").unwrap().middle();
     let two = 2.0 * (way + price(Price::InterruptEntry) + price(Price::InterruptExit) + halt);
     let more = time(true) - time(false);
     assert!((0.9 * two..1.1 * two).contains(&more), "{more} {two}");

@@ -161,12 +161,16 @@ impl Thread {
         Ok([first, pages])
     }
 
-    /// A call of the kernel that concerns so many pages.
-    fn call(state: &State<'_>, kernel: &Kernel<'_>, pages: u64) {
+    /// Into the kernel and back.
+    fn call(state: &State<'_>, kernel: &Kernel<'_>) {
         state.path(kernel, "call");
         kernel.path("isolation", state.isolated);
-        let page = kernel.machine().path_or_none("page");
-        kernel.path("page", pages * page);
+    }
+
+    /// A call that finds and changes an area, which takes `path` besides.
+    fn area_call(state: &State<'_>, kernel: &Kernel<'_>, path: &'static str) {
+        Self::call(state, kernel);
+        state.path(kernel, path);
     }
 
     fn change(
@@ -174,10 +178,10 @@ impl Thread {
         state: &State<'_>,
         kernel: &Kernel<'_>,
         pages: &Pages,
-        change: Change,
+        (area, page, change): (&'static str, &'static str, Change),
     ) -> Result<Next, String> {
         let [first, pages] = self.pages(state, pages)?;
-        Self::call(state, kernel, 0);
+        Self::area_call(state, kernel, area);
         // A kernel flushes from the first page that was there to the last, and has no work with those that were not. Whoever
         // frees tables flushes what they were for.
         let there = match change {
@@ -185,7 +189,7 @@ impl Thread {
             _ => tables::mapped(self.process.root, first, pages),
         };
         if let Some([first, pages, count]) = there.filter(|_| pages > 0) {
-            kernel.path("page", count * kernel.machine().path_or_none("page"));
+            kernel.path(page, count * kernel.machine().path_or_none(page));
             kernel.change(&self.process, first, pages, change);
         }
         if matches!(change, Change::Unmap | Change::Free) {
@@ -221,7 +225,7 @@ impl Thread {
             Act::Sleep(time) => {
                 self.must_not_spin()?;
                 let time = self.time(state, time)?;
-                Self::call(state, kernel, 0);
+                Self::call(state, kernel);
                 let cpu = timed::cpu().index();
                 state.sleepers[cpu].borrow_mut().push((timed::now() + time, self.id));
                 return Ok(Next::Sleeps);
@@ -234,7 +238,7 @@ impl Thread {
                 let [first, pages] = self.pages(state, pages)?;
                 kernel.map(&self.process, first, pages);
             }
-            Act::Call => Self::call(state, kernel, 0),
+            Act::Call => Self::call(state, kernel),
             Act::Path(path, times) => {
                 let times = self.number(state, times)?;
                 kernel.path(path, times * kernel.machine().path_or_none(path));
@@ -245,15 +249,24 @@ impl Thread {
             }
             Act::Write(pages) => self.write(state, kernel, pages)?,
             Act::Map(pages) => {
-                let [_, pages] = self.pages(state, pages)?;
-                Self::call(state, kernel, pages.min(1));
+                self.pages(state, pages)?;
+                Self::area_call(state, kernel, "map");
             }
-            Act::Protect(pages) => return self.change(state, kernel, pages, Change::Restrict),
-            Act::Allow(pages) => return self.change(state, kernel, pages, Change::Promote),
-            Act::Discard(pages) | Act::Unmap(pages) => {
-                return self.change(state, kernel, pages, Change::Unmap);
+            Act::Protect(pages) => {
+                return self.change(state, kernel, pages, ("protect", "page", Change::Restrict));
             }
-            Act::Free(pages) => return self.change(state, kernel, pages, Change::Free),
+            Act::Allow(pages) => {
+                return self.change(state, kernel, pages, ("protect", "page", Change::Promote));
+            }
+            Act::Discard(pages) => {
+                return self.change(state, kernel, pages, ("discard", "freed", Change::Unmap));
+            }
+            Act::Unmap(pages) => {
+                return self.change(state, kernel, pages, ("unmap", "freed", Change::Unmap));
+            }
+            Act::Free(pages) => {
+                return self.change(state, kernel, pages, ("unmap", "freed", Change::Free));
+            }
             Act::Flush(pages) => {
                 let [first, pages] = self.pages(state, pages)?;
                 if pages > 0 {
@@ -274,6 +287,7 @@ impl Thread {
             Act::Exit => {
                 let parent = self.parents.pop().ok_or("there is no parent")?;
                 state.path(kernel, "exit");
+                self.all_entries(kernel);
                 state.copied.borrow_mut().remove(&self.process.id);
                 kernel.exit(&self.process, Some(&parent));
                 self.process = parent;
@@ -281,7 +295,7 @@ impl Thread {
             Act::Lock(which) => return self.take(state, kernel, &state.locks[*which], gate::WHOLE),
             Act::Share(which) => return self.take(state, kernel, &state.locks[*which], 1),
             Act::Unlock(which) => {
-                Self::call(state, kernel, 0);
+                Self::call(state, kernel);
                 state.wake(kernel, state.locks[*which].unlock()?);
             }
             Act::Spin(which) => {
@@ -308,13 +322,13 @@ impl Thread {
             Act::Post(which, count, whose) => {
                 let count = self.number(state, count)?;
                 let semaphore = self.semaphore(state, *which, whose.as_ref())?;
-                Self::call(state, kernel, 0);
+                Self::call(state, kernel);
                 state.wake(kernel, semaphore.give(count));
             }
             Act::Barrier => return self.meet(state, kernel),
             Act::Yield => {
                 self.must_not_spin()?;
-                Self::call(state, kernel, 0);
+                Self::call(state, kernel);
                 return Ok(Next::Again);
             }
             Act::Migrate(cpu) => {
@@ -326,7 +340,7 @@ impl Thread {
                         state.sleepers.len()
                     ));
                 }
-                Self::call(state, kernel, 0);
+                Self::call(state, kernel);
                 if state.homes[self.id].replace(cpu) != cpu {
                     return Ok(Next::Moved);
                 }
@@ -502,11 +516,11 @@ impl Thread {
             return Err("a batch is of 1 page at least, and here of 0".to_owned());
         }
         let change = if batch > 1 { Change::Batch } else { Change::Unmap };
-        let page = kernel.machine().path_or_none("page");
+        let freed = kernel.machine().path_or_none("freed");
         let mut next = first;
         while next < first + pages {
             let count = batch.min(first + pages - next);
-            kernel.path("page", count * page);
+            kernel.path("freed", count * freed);
             kernel.change(&self.process, next, count, change);
             next += count;
         }
@@ -514,11 +528,17 @@ impl Thread {
         Ok(())
     }
 
+    /// What it takes to copy the entries of all pages that are there, or to take them out.
+    fn all_entries(&self, kernel: &Kernel<'_>) {
+        let there = tables::mapped(self.process.root, 0, self.process.pages);
+        let count = there.map_or(0, |[.., count]| count);
+        kernel.path("forked", count * kernel.machine().path_or_none("forked"));
+    }
+
     /// A copy of the process goes on, and this waits for it to exit.
     fn fork(&mut self, state: &State<'_>, kernel: &Kernel<'_>) {
         state.path(kernel, "fork");
-        let page = kernel.machine().path_or_none("page");
-        kernel.path("page", self.process.pages * page);
+        self.all_entries(kernel);
         let child = kernel.spawn(self.process.pages, 0);
         kernel.fork(&self.process, &child);
         let mut copied = state.copied.borrow_mut();
@@ -543,6 +563,7 @@ impl Thread {
         }
         let pages = self.number(state, pages)?.max(1);
         state.path(kernel, "exec");
+        self.all_entries(kernel);
         let new = kernel.spawn(pages, 0);
         let old = core::mem::replace(&mut self.process, new);
         state.copied.borrow_mut().remove(&old.id);
@@ -561,7 +582,7 @@ impl Thread {
         amount: u64,
     ) -> Result<Next, String> {
         self.must_not_spin()?;
-        Self::call(state, kernel, 0);
+        Self::call(state, kernel);
         Ok(if gate.take(self.id, amount) { Next::Go } else { Next::Waits })
     }
 
@@ -569,7 +590,7 @@ impl Thread {
     fn meet(&self, state: &State<'_>, kernel: &Kernel<'_>) -> Result<Next, String> {
         self.must_not_spin()?;
         let gate = &state.barrier;
-        Self::call(state, kernel, 0);
+        Self::call(state, kernel);
         gate.touch();
         if gate.waiters() as u64 + 1 < state.meet.get() {
             gate.wait(self.id, 1);
