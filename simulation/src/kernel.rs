@@ -4,12 +4,13 @@
 //! code costs are lengths of time from the machine file (`[paths]`); what translations, cache lines,
 //! interrupts and invalidations cost comes out of the machine.
 
-use core::cell::Cell;
+use core::{cell::Cell, ops::Range};
 
 use lookaside_machine::timed::{self, Ps, tables};
 use lookaside_terminal::Refused;
 
 use crate::{
+    calls::Calls,
     data::Machine,
     strategy::{self, Flush, Place, SpaceId, Strategy},
 };
@@ -23,6 +24,9 @@ pub struct Kernel<'a> {
     fault: Ps,
     /// The time of an interrupt handler before and after its work, without the machine's part.
     handler: Ps,
+    calls: Calls<'a>,
+    /// By CPU, what it takes out of a halt when an interrupt comes: nothing if it does not halt now.
+    halted: Vec<Cell<Ps>>,
 }
 
 /// An address space of the model kernel.
@@ -65,6 +69,8 @@ impl<'a> Kernel<'a> {
             spaces: Cell::new(0),
             fault: place.machine.path_or_none("fault"),
             handler: place.machine.path_or_none("handler"),
+            calls: Calls::new(place.arena, place.cpus),
+            halted: (0..place.cpus).map(|_| Cell::new(0)).collect(),
         })
     }
 
@@ -172,6 +178,16 @@ impl<'a> Kernel<'a> {
         tables::flushed(tables::kernel(), first, pages, stamp);
     }
 
+    /// Interrupts CPUs and waits for their answers, which flush nothing.
+    pub fn call_functions(&self, cpus: Range<usize>) {
+        timed::during("call", || self.calls.call(cpus));
+    }
+
+    /// This CPU halts from now on, and takes so long to leave that when an interrupt comes; with 0 it does not halt any more.
+    pub fn set_halted(&self, wakes: Ps) {
+        self.halted[timed::cpu().index()].set(wakes);
+    }
+
     /// Accesses pages of the process that this CPU runs. Those that are not mapped fault, and are
     /// mapped then.
     pub fn touch(&self, process: &Process, first: u64, pages: u64) {
@@ -223,7 +239,9 @@ impl<'a> Kernel<'a> {
     /// What a handler of interrupts does. Half of the path `handler` comes before: registers are saved;
     /// half comes after: the interrupt controller is told, and registers are restored.
     pub fn handle_ipi(&self) {
+        self.path("halt", self.halted[timed::cpu().index()].get());
         self.path("handler", self.handler / 2);
+        self.calls.answer();
         self.strategy.handle_ipi();
         self.path("handler", self.handler - self.handler / 2);
     }

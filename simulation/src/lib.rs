@@ -8,6 +8,7 @@
 
 #[cfg(all(feature = "calibrate", target_os = "linux"))]
 pub mod calibrate;
+mod calls;
 pub mod data;
 pub mod experiment;
 pub mod kernel;

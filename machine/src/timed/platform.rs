@@ -8,7 +8,7 @@ use lookaside::{
     platform::{Costs, CpuId, Targets},
 };
 
-use super::{current::step, program, word::Word};
+use super::{program, word::Word};
 
 /// The platform of a simulated kernel, over any of the library's architectures: for Arm, `M` is the
 /// library's own `Aarch64` over [`crate::timed::arm::Insn`]. The words of its spaces live for `'a`, in an
@@ -70,7 +70,7 @@ unsafe impl<'a, M: Mmu> lookaside::Platform for Platform<'a, M> {
     }
 
     fn send_ipi(&self, targets: Targets) {
-        step(|machine| machine.interrupt(targets.first.0, targets.mask));
+        program::send_ipi(targets);
     }
 
     fn relax(&self) {

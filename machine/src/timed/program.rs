@@ -1,6 +1,6 @@
 //! What the programs of simulated CPUs can do besides what the library does for them.
 
-use lookaside::platform::CpuId;
+use lookaside::platform::{CpuId, Targets};
 
 use super::{
     account::{Cause, Counters},
@@ -243,6 +243,11 @@ pub fn relax() {
         machine.cpu().forget_watched();
     });
     current::turn();
+}
+
+/// Interrupts CPUs: [`World::interrupt`](super::World::interrupt) is called on each.
+pub fn send_ipi(targets: Targets) {
+    step(|machine| machine.interrupt(targets.first.0, targets.mask));
 }
 
 /// Does nothing until `time`, or until an interrupt was taken.

@@ -4,14 +4,15 @@ use core::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use lookaside::platform::{Ordering, Word as _};
-use lookaside_machine::timed::{self, Arena, Distance, Price, Ps, Word};
+use lookaside_machine::timed::{self, Arena, Distance, Price, Ps, Word, tables};
 
 use super::{
     Count, Failed, List, Spinning, Workload,
     expression::Values,
     gate::{self, Gate},
     price_of,
-    thread::{Next, Thread},
+    statement::Act,
+    thread::{KERNEL_PAGES, Next, Thread},
 };
 use crate::{
     data::{Machine, Ranges},
@@ -120,6 +121,10 @@ impl<'a> State<'a> {
         let bells = arena.fill(cpus, |_| Line(Word::ZERO));
         timed::name(bells, "queues of threads");
         let program = &workload.program;
+        let mut statements = workload.groups.iter().flat_map(|group| &group.statements);
+        if statements.any(|one| matches!(one.act, Act::FlushKernel(_))) {
+            tables::create_kernel(KERNEL_PAGES);
+        }
         let words = arena.fill(program.words.len(), |_| Line(Word::ZERO));
         timed::name(words, "words");
         let locks = program.locks.iter().map(|_| Gate::new(arena, "locks", gate::WHOLE)).collect();
@@ -422,6 +427,9 @@ impl<'a> State<'a> {
                 return;
             }
             self.asleep[cpu].set(true);
+            if self.wake.is_some() {
+                kernel.set_halted(kernel.machine().path_or_none("halt"));
+            }
             while nothing(self) {
                 let _ = self.bells[cpu].0.load(Ordering::Acquire);
                 if nothing(self) {
@@ -429,6 +437,7 @@ impl<'a> State<'a> {
                 }
             }
             self.asleep[cpu].set(false);
+            kernel.set_halted(0);
         });
         let called = self.called[cpu].take();
         if called > 0 {

@@ -43,6 +43,10 @@ pub(super) enum Act {
     Flush(Pages),
     /// Pages that are taken away one by one; flushed in batches of so many, or each at once.
     Reclaim(Pages, Option<Expression>),
+    /// A flush of kernel addresses on all CPUs.
+    FlushKernel(Pages),
+    /// Interrupts of so many CPUs from the first, who are waited for.
+    Interrupt(Pages),
     /// The statement on the pages of another space, by its place in the file; where every thread has one, of that number.
     Of(usize, Option<Expression>, Box<Self>),
     /// Everything up to the statement of that number is done by a copy of the process, which then exits.
@@ -71,12 +75,48 @@ pub(super) enum Act {
     Again(usize),
 }
 
+/// Whose addresses are those of the kernel, where no space of the file has this name.
+const KERNEL: &str = "kernel";
+
 /// The words that begin a statement.
-const ACTS: [&str; 36] = [
-    "work", "sleep", "touch", "write", "populate", "flush", "call", "path", "atomic", "map",
-    "protect", "allow", "discard", "unmap", "free", "reclaim", "fork", "exec", "lock", "share",
-    "unlock", "spin", "leave", "wait", "post", "send", "receive", "barrier", "yield", "migrate",
-    "count", "begin", "end", "repeat", "forever", "done",
+const ACTS: [&str; 37] = [
+    "work",
+    "sleep",
+    "touch",
+    "write",
+    "populate",
+    "flush",
+    "call",
+    "path",
+    "atomic",
+    "interrupt",
+    "map",
+    "protect",
+    "allow",
+    "discard",
+    "unmap",
+    "free",
+    "reclaim",
+    "fork",
+    "exec",
+    "lock",
+    "share",
+    "unlock",
+    "spin",
+    "leave",
+    "wait",
+    "post",
+    "send",
+    "receive",
+    "barrier",
+    "yield",
+    "migrate",
+    "count",
+    "begin",
+    "end",
+    "repeat",
+    "forever",
+    "done",
 ];
 
 /// What is called otherwise elsewhere, and how it is written here.
@@ -87,10 +127,7 @@ const OTHERS: [(&str, &str); 8] = [
     ("munmap", "`unmap FIRST PAGES`"),
     ("mprotect", "`protect` or `allow FIRST PAGES`"),
     ("madvise", "`discard FIRST PAGES`, or what else it does to them"),
-    (
-        "membarrier",
-        "`call`, where no other CPU runs the process; an interrupt that flushes nothing cannot be said",
-    ),
+    ("membarrier", "`call`, and `interrupt FIRST CPUS` where others run the process"),
     ("compute", "`work TIME`"),
 ];
 
@@ -188,6 +225,13 @@ fn of(act: Act, reader: &mut Reader<'_>, program: &Program) -> Result<Act, Strin
         return Ok(act);
     }
     let _ = reader.word();
+    if let Act::Flush(pages) = &act
+        && reader.peek() == Some(KERNEL)
+        && program.spaces.iter().all(|space| space.name != KERNEL)
+    {
+        let _ = reader.word();
+        return Ok(Act::FlushKernel(pages.clone()));
+    }
     let can = ["protect", "discard", "unmap", "flush", "reclaim"];
     if !matches!(
         act,
@@ -243,6 +287,7 @@ fn act(
         "unmap" => Act::Unmap(pages()?),
         "free" => Act::Free(pages()?),
         "flush" => Act::Flush(pages()?),
+        "interrupt" => Act::Interrupt(pages()?),
         "reclaim" => {
             let pages = pages()?;
             match reader.word().as_deref() {

@@ -65,6 +65,8 @@ const STILL: u64 = 1_000_000;
 const ROUNDS: u64 = 10_000_000;
 /// And so many pages, with the rounds of the loops around the statement.
 const PAGES: u64 = 100_000_000;
+/// The pages of the kernel, where a statement flushes any.
+pub(super) const KERNEL_PAGES: u64 = 4096;
 
 impl Thread {
     pub(super) fn new(id: usize, group: usize, place: [usize; 2], process: Process) -> Self {
@@ -142,9 +144,14 @@ impl Thread {
         around.chain(more).fold(state.values(self).threads as u64, u64::saturating_mul)
     }
 
+    /// The first of something and how many.
+    fn numbers(&self, state: &State<'_>, [first, count]: &Pages) -> Result<[u64; 2], String> {
+        Ok([self.number(state, first)?, self.number(state, count)?])
+    }
+
     /// The first page and how many, which are in the space.
-    fn pages(&self, state: &State<'_>, [first, pages]: &Pages) -> Result<[u64; 2], String> {
-        let (first, pages) = (self.number(state, first)?, self.number(state, pages)?);
+    fn pages(&self, state: &State<'_>, pages: &Pages) -> Result<[u64; 2], String> {
+        let [first, pages] = self.numbers(state, pages)?;
         let all = self.process.pages;
         if first + pages > all {
             let end = first + pages;
@@ -272,6 +279,30 @@ impl Thread {
                 if pages > 0 {
                     kernel.change(&self.process, first, pages, Change::Restrict);
                 }
+            }
+            Act::FlushKernel(pages) => {
+                let [first, pages] = self.numbers(state, pages)?;
+                if first.saturating_add(pages) > KERNEL_PAGES {
+                    return Err(format!(
+                        "pages {first} to {} of the kernel: there are {KERNEL_PAGES}",
+                        first.saturating_add(pages)
+                    ));
+                }
+                if pages > 0 {
+                    kernel.recycle_kernel(first, pages);
+                }
+            }
+            Act::Interrupt(cpus) => {
+                let [first, count] = self.numbers(state, cpus)?;
+                let end = first.saturating_add(count);
+                if end > state.sleepers.len() as u64 {
+                    return Err(format!(
+                        "there is no CPU {}: there are {}",
+                        end - 1,
+                        state.sleepers.len()
+                    ));
+                }
+                kernel.call_functions(first as usize..end as usize);
             }
             Act::Reclaim(pages, batch) => self.reclaim(state, kernel, pages, batch.as_ref())?,
             Act::Of(space, whose, act) => {
