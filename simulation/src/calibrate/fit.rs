@@ -12,7 +12,7 @@ use lookaside_terminal::Refused;
 use super::{
     facts::Facts,
     file,
-    findings::{Finding, Known},
+    findings::{self, Finding, Known},
     measure::{Probe, Samples},
     series::Summary,
 };
@@ -94,12 +94,18 @@ pub fn complete(
     let machine = Machine::read(&Text::new("calibrated.toml", file::text(findings, facts)))?;
     let fits = Fits { machine, samples, facts };
     let [send, deliver] = fits.interrupts();
-    let paths: [(&'static str, &str, Result<Known, String>); 5] = [
+    let paths: [(&'static str, &str, Result<Known, String>); 11] = [
         ("paths.pingpong", "half a round trip of two processes", fits.ping_pong()),
         ("paths.fault", "a fault on a page that is not there", fits.fault()),
         ("paths.madvise", "to give a page back", fits.madvise()),
         ("paths.mprotect_read", "to make a page read-only", fits.mprotect("time_of_read")),
         ("paths.mprotect_write", "to make it writable again", fits.mprotect("time_of_write")),
+        ("paths.call", "a call that does nothing", fits.call()),
+        ("paths.protect", "the area of an mprotect", fits.protect()),
+        ("paths.page", "each page of it", fits.page()),
+        ("paths.discard", "the area of an madvise", fits.area(Area::Discard)),
+        ("paths.unmap", "the area of a munmap", fits.area(Area::Unmap)),
+        ("paths.freed", "each page that goes", fits.freed()),
     ];
     let none = "for nothing";
     let finding = |key, about: &str, outcome, without| Finding {
@@ -119,6 +125,13 @@ pub fn complete(
     let without = "what needs it cannot be run";
     findings.extend(paths.map(|(key, about, outcome)| finding(key, about, outcome, without)));
     Ok(())
+}
+
+/// What finds an area and takes its pages out.
+#[derive(Clone, Copy)]
+enum Area {
+    Discard,
+    Unmap,
 }
 
 struct Fits<'a> {
@@ -159,12 +172,65 @@ impl Fits<'_> {
     fn madvise(&self) -> Result<Known, String> {
         self.has_strategy()?;
         let call = self.series(Probe::Discard { pages: 1, others: 0 }, 0.15)?;
+        less(call, self.flush_of_a_page()?, "it")
+    }
+
+    /// What the model charges for one.
+    fn flush_of_a_page(&self) -> Result<f64, String> {
         // The flush, and the walk of the touch before it, which is in the path `fault`.
         let run = ("madvise", Some(1));
         let both =
             charged(&self.machine, self.facts, run, "time_per_iteration", &[("madvise", 0.0)])?;
         let walk = self.machine.model.prices.charge(Price::Walk) as f64 / 1e3;
-        less(call, (both - walk).max(0.0), "it")
+        Ok((both - walk).max(0.0))
+    }
+
+    /// A part of what was measured: `what` of it is known.
+    fn part(&self, whole: Probe, known: f64, what: &str) -> Result<Known, String> {
+        self.has_strategy()?;
+        less(self.series(whole, 0.15)?, known, what)
+    }
+
+    fn value(known: Result<Known, String>) -> Result<f64, String> {
+        Ok(known?.value)
+    }
+
+    fn call(&self) -> Result<Known, String> {
+        let roots = if self.facts.isolated { 2.0 } else { 0.0 };
+        let root = self.machine.model.prices.charge(Price::Root) as f64 / 1e3;
+        self.part(Probe::Call, roots * root, "getppid")
+    }
+
+    fn page(&self) -> Result<Known, String> {
+        let found = findings::ranged(self.samples, |found| found.table, 0.15)?;
+        less(found, 0.0, "a page of mprotect, above the limit,")
+    }
+
+    fn protect(&self) -> Result<Known, String> {
+        let flush = self.mprotect_of(&self.machine, 1, "time_of_read")?;
+        let known = flush + Self::value(self.call())? + Self::value(self.page())?;
+        self.part(Probe::Protect { pages: 1, others: 0 }, known, "mprotect of a page")
+    }
+
+    /// What a page adds to a call, its flush apart: Linux flushes so many one by one.
+    fn freed(&self) -> Result<Known, String> {
+        const FEW: usize = 32;
+        let of = |pages| self.series(Probe::Discard { pages, others: 0 }, 0.15);
+        let more = of(FEW)?.minus(&of(1)?).scaled(1.0 / (FEW - 1) as f64);
+        let flush = self.machine.model.prices.charge(Price::FlushPage) as f64 / 1e3;
+        self.has_strategy()?;
+        less(more, flush, "each further page of 32")
+    }
+
+    fn area(&self, area: Area) -> Result<Known, String> {
+        let (pages, others) = (1, 0);
+        let (probe, what) = match area {
+            Area::Discard => (Probe::Discard { pages, others }, "madvise of a page"),
+            Area::Unmap => (Probe::Unmap { pages, others }, "munmap of a page"),
+        };
+        let known =
+            self.flush_of_a_page()? + Self::value(self.call())? + Self::value(self.freed())?;
+        self.part(probe, known, what)
     }
 
     fn mprotect(&self, metric: &str) -> Result<Known, String> {

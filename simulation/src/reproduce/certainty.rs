@@ -70,9 +70,11 @@ impl Certainty {
     fn words(&self) -> String {
         let Some(number) = &self.most else { return "no single price decides".to_owned() };
         let (key, quality) = (words::key(&number.name), number.quality.word());
-        match words::is_measured(&number.name) {
-            true => format!("turns on {key} ({quality}): `lookaside calibrate --only {key}`"),
-            false => format!("turns on {key} ({quality})"),
+        match words::price(&number.name) {
+            Some(price) => {
+                format!("turns on {key} ({quality}): `lookaside calibrate --only {price}`")
+            }
+            None => format!("turns on {key} ({quality})"),
         }
     }
 }

@@ -99,7 +99,7 @@ pub fn reasons(answer: &Answer) -> Vec<String> {
     }
     let command = measured(answer).map(|one| {
         let what = use_of(one, answer);
-        format!("`lookaside calibrate --only {}`: {what}", key(&one.number.name))
+        format!("{}: {what}", command(&one.number.name))
     });
     match (unmeasured(answer).map(|one| key(&one.number.name)), command) {
         (None, Some(command)) => {
@@ -220,7 +220,16 @@ pub fn unmeasured(answer: &Answer) -> Option<&Influence> {
 /// The price to measure: of those that `lookaside calibrate --only` can, the one on which the answer turns most.
 #[must_use]
 pub fn measurement(answer: &Answer) -> Option<&str> {
-    measured(answer).map(|one| key(&one.number.name))
+    let prices = |one: &&Influence| price(&one.number.name).is_some();
+    measured(answer).filter(prices).map(|one| key(&one.number.name))
+}
+
+/// What measures a number.
+fn command(name: &str) -> String {
+    match price(name) {
+        Some(price) => format!("`lookaside calibrate --only {price}`"),
+        None => format!("`lookaside calibrate --output FILE`, whose file has {name}"),
+    }
 }
 
 fn measured(answer: &Answer) -> Option<&Influence> {
@@ -315,9 +324,25 @@ pub(crate) const MEASURED: [&str; 14] = [
     "interrupt_deliver",
 ];
 
-/// Whether a number is one of these.
-pub(crate) fn is_measured(name: &str) -> bool {
-    name.strip_prefix("prices.").is_some_and(|key| MEASURED.contains(&key))
+/// The paths that a file of `lookaside calibrate` has beside them.
+const PATHS: [&str; 7] = [
+    "paths.call",
+    "paths.fault",
+    "paths.protect",
+    "paths.page",
+    "paths.discard",
+    "paths.unmap",
+    "paths.freed",
+];
+
+/// The price of these that a number is.
+pub(crate) fn price(name: &str) -> Option<&str> {
+    name.strip_prefix("prices.").filter(|key| MEASURED.contains(key))
+}
+
+/// Whether `lookaside calibrate` measures a number.
+fn is_measured(name: &str) -> bool {
+    price(name).is_some() || PATHS.contains(&name)
 }
 
 #[cfg(test)]
@@ -413,6 +438,14 @@ mod tests {
         );
         let helps = "this helps most: `lookaside calibrate --only walk`: the range of the ratio would be 12 % smaller.";
         assert!(all.contains(helps), "{all}");
+        let mut of = answer(&[("flush_page", [0.9, 2.0])]);
+        of.influences[0].number.name = "paths.protect".to_owned();
+        let all = reasons(&of).concat();
+        let file = "`lookaside calibrate --output FILE`, whose file has paths.protect: it may turn the answer";
+        assert!(
+            all.contains(file) && measurement(&of).is_none() && unmeasured(&of).is_none(),
+            "{all}"
+        );
         let settled = Answer { best: vec![10, 0], ..answer(&[("flush_page", [1.1, 2.0])]) };
         assert_eq!((measurement(&settled), unmeasured(&settled)), (None, None));
     }

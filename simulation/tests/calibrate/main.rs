@@ -12,7 +12,8 @@ use lookaside_simulation::{
         predict::{self, BOUND, COMPARED},
         series::Series,
     },
-    data::{Quality, Value},
+    data::{Program, Quality, Text, Value},
+    workload::{Setup, file::Workload},
 };
 use lookaside_terminal::Refused;
 
@@ -101,6 +102,45 @@ fn the_file_is_a_machine_by_all_rules_with_the_very_numbers() {
     assert!(why.contains("neither `source` nor `fitted`"), "{why}");
     let unused = text.clone() + "elsewhere = \"nothing\"\n";
     assert!(file::check("mine.toml", &unused).unwrap_err().0.contains("used by nothing"));
+}
+
+/// What was measured comes out again, where a workload does what the probe did.
+#[test]
+fn calls_of_a_workload_take_what_was_measured() {
+    let recording = guest();
+    let machine = file::check("mine.toml", &text(&recording)).unwrap();
+    let took = |probe: Probe| recording.samples[&probe].summary().unwrap().median;
+    let (pages, others) = (1, 0);
+    for (statement, measured) in [
+        ("call", took(Probe::Call)),
+        ("protect 0 1", took(Probe::Protect { pages, others })),
+        ("discard 0 1", took(Probe::Discard { pages, others })),
+        ("discard 0 32", took(Probe::Discard { pages: 32, others })),
+        ("unmap 0 1", took(Probe::Unmap { pages, others })),
+        ("unmap 0 32", took(Probe::Unmap { pages: 32, others })),
+    ] {
+        let text = format!(
+            "about = \"a call\"\ncpus = 1\n[[space]]\nname = \"app\"\npages = 32\n\
+             [[threads]]\nname = \"one\"\nspace = \"app\"\nprogram = \"\"\"\n\
+             repeat 50\nwrite 0 32\nbegin t\n{statement}\nend t\nallow 0 32\ndone\n\"\"\"\n"
+        );
+        let options = std::collections::BTreeMap::new();
+        let setup = Setup {
+            machine: &machine,
+            strategy: fit::strategy(&recording.facts),
+            cpus: None,
+            x: None,
+            options: &options,
+            seed: 1,
+            timeline: 0,
+        };
+        let program = Program::read(&Text::new("w.toml", text)).unwrap();
+        let outcome = Workload::new(program).unwrap().run(&setup).unwrap();
+        let off = outcome.metric("t").unwrap() / measured - 1.0;
+        // No path was made for 32 pages that are unmapped: theirs are those of `madvise`.
+        let bound = if statement == "unmap 0 32" { 0.15 } else { 0.02 };
+        assert!(off.abs() < bound, "{statement}: {measured} ns, off by {off}");
+    }
 }
 
 #[test]
