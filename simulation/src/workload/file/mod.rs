@@ -8,6 +8,7 @@
 
 mod expression;
 mod gate;
+mod memory;
 mod scheduler;
 mod statement;
 mod thread;

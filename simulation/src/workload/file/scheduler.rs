@@ -10,9 +10,10 @@ use super::{
     Count, Failed, List, Spinning, Workload,
     expression::Values,
     gate::{self, Gate},
+    memory::KERNEL_PAGES,
     price_of,
     statement::Act,
-    thread::{KERNEL_PAGES, Next, Thread},
+    thread::{Next, Thread},
 };
 use crate::{
     data::{Machine, Ranges},

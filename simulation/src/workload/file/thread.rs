@@ -1,10 +1,9 @@
 //! A thread of a workload file.
 
 use lookaside::platform::{Ordering, Word as _};
-use lookaside_machine::timed::{self, Ps, tables};
+use lookaside_machine::timed::{self, Ps};
 
 use super::{
-    Space,
     expression::Expression,
     gate::{self, Gate},
     scheduler::State,
@@ -41,9 +40,9 @@ pub(super) struct Thread {
     /// The space that it runs in.
     pub(super) process: Process,
     /// The space whose pages its statement is about, if it is not its own.
-    of: Option<usize>,
+    pub(super) of: Option<usize>,
     /// The spaces of those that wait for it to exit.
-    parents: Vec<Process>,
+    pub(super) parents: Vec<Process>,
     /// The next statement.
     next: usize,
     /// Loops that it is in: the statement, the round, the number of rounds.
@@ -63,10 +62,6 @@ pub(super) struct Thread {
 const STILL: u64 = 1_000_000;
 /// So many rounds of a loop by all threads of a group, with the rounds of those around it, are a mistake: they take minutes.
 const ROUNDS: u64 = 10_000_000;
-/// And so many pages, with the rounds of the loops around the statement.
-const PAGES: u64 = 100_000_000;
-/// The pages of the kernel, where a statement flushes any.
-pub(super) const KERNEL_PAGES: u64 = 4096;
 
 impl Thread {
     pub(super) fn new(id: usize, group: usize, place: [usize; 2], process: Process) -> Self {
@@ -119,7 +114,7 @@ impl Thread {
         }
     }
 
-    fn number(&self, state: &State<'_>, expression: &Expression) -> Result<u64, String> {
+    pub(super) fn number(&self, state: &State<'_>, expression: &Expression) -> Result<u64, String> {
         let value = expression.value(state.values(self));
         match (0.0..1e15).contains(&value) {
             true => Ok(value as u64),
@@ -139,70 +134,24 @@ impl Thread {
 
     /// How often a statement is executed here, by all threads of the group, in so many rounds of one more loop. Rounds without
     /// end are not counted: their time is bounded.
-    fn executions(&self, state: &State<'_>, more: Option<u64>) -> u64 {
+    pub(super) fn executions(&self, state: &State<'_>, more: Option<u64>) -> u64 {
         let around = self.loops.iter().filter_map(|(_, _, rounds)| *rounds);
         around.chain(more).fold(state.values(self).threads as u64, u64::saturating_mul)
     }
 
     /// The first of something and how many.
-    fn numbers(&self, state: &State<'_>, [first, count]: &Pages) -> Result<[u64; 2], String> {
+    pub(super) fn numbers(
+        &self,
+        state: &State<'_>,
+        [first, count]: &Pages,
+    ) -> Result<[u64; 2], String> {
         Ok([self.number(state, first)?, self.number(state, count)?])
     }
 
-    /// The first page and how many, which are in the space.
-    fn pages(&self, state: &State<'_>, pages: &Pages) -> Result<[u64; 2], String> {
-        let [first, pages] = self.numbers(state, pages)?;
-        let all = self.process.pages;
-        if first + pages > all {
-            let end = first + pages;
-            return Err(format!(
-                "pages {first} to {end} of a space that has {all}; give it more `pages`"
-            ));
-        }
-        let often = pages.saturating_mul(self.executions(state, None));
-        if often > PAGES {
-            return Err(format!(
-                "{often} pages of all threads, with the rounds of the loops around it, are more than {PAGES}: take fewer"
-            ));
-        }
-        Ok([first, pages])
-    }
-
     /// Into the kernel and back.
-    fn call(state: &State<'_>, kernel: &Kernel<'_>) {
+    pub(super) fn call(state: &State<'_>, kernel: &Kernel<'_>) {
         state.path(kernel, "call");
         kernel.path("isolation", state.isolated);
-    }
-
-    /// A call that finds and changes an area, which takes `path` besides.
-    fn area_call(state: &State<'_>, kernel: &Kernel<'_>, path: &'static str) {
-        Self::call(state, kernel);
-        state.path(kernel, path);
-    }
-
-    fn change(
-        &self,
-        state: &State<'_>,
-        kernel: &Kernel<'_>,
-        pages: &Pages,
-        (area, page, change): (&'static str, &'static str, Change),
-    ) -> Result<Next, String> {
-        let [first, pages] = self.pages(state, pages)?;
-        Self::area_call(state, kernel, area);
-        // A kernel flushes from the first page that was there to the last, and has no work with those that were not. Whoever
-        // frees tables flushes what they were for.
-        let there = match change {
-            Change::Free => Some([first, pages, pages]),
-            _ => tables::mapped(self.process.root, first, pages),
-        };
-        if let Some([first, pages, count]) = there.filter(|_| pages > 0) {
-            kernel.path(page, count * kernel.machine().path_or_none(page));
-            kernel.change(&self.process, first, pages, change);
-        }
-        if matches!(change, Change::Unmap | Change::Free) {
-            self.forget_copies(state, [first, pages]);
-        }
-        Ok(Next::Go)
     }
 
     /// Refuses a loop in which nothing takes time: it would go on for ever.
@@ -280,18 +229,7 @@ impl Thread {
                     kernel.change(&self.process, first, pages, Change::Restrict);
                 }
             }
-            Act::FlushKernel(pages) => {
-                let [first, pages] = self.numbers(state, pages)?;
-                if first.saturating_add(pages) > KERNEL_PAGES {
-                    return Err(format!(
-                        "pages {first} to {} of the kernel: there are {KERNEL_PAGES}",
-                        first.saturating_add(pages)
-                    ));
-                }
-                if pages > 0 {
-                    kernel.recycle_kernel(first, pages);
-                }
-            }
+            Act::FlushKernel(pages) => self.flush_kernel(state, kernel, pages)?,
             Act::Interrupt(cpus) => {
                 let [first, count] = self.numbers(state, cpus)?;
                 let end = first.saturating_add(count);
@@ -469,139 +407,6 @@ impl Thread {
                 Err("it would sleep with a lock at which others spin; `leave` it before".to_owned())
             }
         }
-    }
-
-    /// The space of the file whose pages a statement is about: that which it runs in, unless it is a copy of the process or another program.
-    fn space<'s>(&self, state: &'s State<'_>) -> Option<&'s Space> {
-        let workload = state.workload;
-        let own = || self.parents.is_empty().then(|| workload.groups[self.group].space);
-        self.of.or_else(own).map(|space| &workload.spaces[space])
-    }
-
-    /// Pages that were unmapped are the file's again, where a file is mapped privately.
-    fn forget_copies(&self, state: &State<'_>, [first, pages]: [u64; 2]) {
-        if self.space(state).is_some_and(|space| space.private)
-            && let Some(copied) = state.copied.borrow_mut().get_mut(&self.process.id)
-        {
-            (first..first + pages).for_each(|page| {
-                copied.remove(&page);
-            });
-        }
-    }
-
-    /// Reads pages. A fault maps the aligned pages around as well, where the space says so.
-    fn touch(&self, state: &State<'_>, kernel: &Kernel<'_>, [first, pages]: [u64; 2]) {
-        let around = self.space(state).map_or(1, |space| space.around);
-        let mut from = first;
-        while let Err(missing) = timed::touch(from, first + pages - from) {
-            state.path(kernel, "fault");
-            let begin = missing - missing % around;
-            let count = around.min(self.process.pages - begin);
-            tables::map(self.process.root, begin, count, 0);
-            from = missing;
-        }
-    }
-
-    /// Writes to pages: to one that is shared until it is written to, to a copy of its own.
-    fn write(&self, state: &State<'_>, kernel: &Kernel<'_>, pages: &Pages) -> Result<(), String> {
-        let [first, pages] = self.pages(state, pages)?;
-        let id = self.process.id;
-        let is_shared = |page: u64| {
-            state.copied.borrow().get(&id).is_some_and(|copied| !copied.contains(&page))
-        };
-        let copied = |page: u64| {
-            if let Some(copied) = state.copied.borrow_mut().get_mut(&id) {
-                copied.insert(page);
-            }
-        };
-        for page in first..first + pages {
-            if !is_shared(page) {
-                timed::during("touch", || kernel.touch(&self.process, page, 1));
-                continue;
-            }
-            let was_there = timed::during("touch", || timed::touch(page, 1)).is_ok();
-            copied(page);
-            if was_there {
-                state.path(kernel, "fault");
-                state.path(kernel, "copy");
-                kernel.change(&self.process, page, 1, Change::Restrict);
-            } else if self.space(state).is_some_and(|space| space.private) {
-                state.path(kernel, "copy");
-            }
-            timed::during("touch", || kernel.touch(&self.process, page, 1));
-        }
-        Ok(())
-    }
-
-    /// Takes pages away one by one.
-    fn reclaim(
-        &self,
-        state: &State<'_>,
-        kernel: &Kernel<'_>,
-        pages: &Pages,
-        batch: Option<&Expression>,
-    ) -> Result<(), String> {
-        let [first, pages] = self.pages(state, pages)?;
-        let batch = batch.map_or(Ok(1), |batch| self.number(state, batch))?;
-        if batch == 0 {
-            return Err("a batch is of 1 page at least, and here of 0".to_owned());
-        }
-        let change = if batch > 1 { Change::Batch } else { Change::Unmap };
-        let freed = kernel.machine().path_or_none("freed");
-        let mut next = first;
-        while next < first + pages {
-            let count = batch.min(first + pages - next);
-            kernel.path("freed", count * freed);
-            kernel.change(&self.process, next, count, change);
-            next += count;
-        }
-        self.forget_copies(state, [first, pages]);
-        Ok(())
-    }
-
-    /// What it takes to copy the entries of all pages that are there, or to take them out.
-    fn all_entries(&self, kernel: &Kernel<'_>) {
-        let there = tables::mapped(self.process.root, 0, self.process.pages);
-        let count = there.map_or(0, |[.., count]| count);
-        kernel.path("forked", count * kernel.machine().path_or_none("forked"));
-    }
-
-    /// A copy of the process goes on, and this waits for it to exit.
-    fn fork(&mut self, state: &State<'_>, kernel: &Kernel<'_>) {
-        state.path(kernel, "fork");
-        self.all_entries(kernel);
-        let child = kernel.spawn(self.process.pages, 0);
-        kernel.fork(&self.process, &child);
-        let mut copied = state.copied.borrow_mut();
-        for id in [self.process.id, child.id] {
-            copied.insert(id, std::collections::BTreeSet::new());
-        }
-        drop(copied);
-        self.parents.push(self.process);
-        self.process = child;
-        state.path(kernel, "switch");
-        kernel.switch(&child);
-    }
-
-    fn exec(
-        &mut self,
-        state: &State<'_>,
-        kernel: &Kernel<'_>,
-        pages: &Expression,
-    ) -> Result<(), String> {
-        if self.parents.is_empty() {
-            return Err("`exec` is for a copy: it stands between `fork` and its `done`".to_owned());
-        }
-        let pages = self.number(state, pages)?.max(1);
-        state.path(kernel, "exec");
-        self.all_entries(kernel);
-        let new = kernel.spawn(pages, 0);
-        let old = core::mem::replace(&mut self.process, new);
-        state.copied.borrow_mut().remove(&old.id);
-        kernel.unmap_all(&old);
-        kernel.execute(&new);
-        kernel.release(&old);
-        Ok(())
     }
 
     /// Takes so much of a gate, or waits at it.
