@@ -37,6 +37,7 @@ impl<'a> Calls<'a> {
         let others = || cpus.clone().filter(|&cpu| cpu != me && cpu < self.0.len());
         let asked: Vec<_> = others()
             .map(|cpu| {
+                // Pairs with the load of `answer`: who is interrupted by this finds the number.
                 let number = self.0[cpu].words[0].0.fetch_add(1, Ordering::AcqRel) + 1;
                 self.0[cpu].is_pending.set(true);
                 (cpu, number)
@@ -48,6 +49,7 @@ impl<'a> Calls<'a> {
             timed::send_ipi(Targets { first: CpuId(first as u32), mask });
         }
         for (cpu, number) in asked {
+            // Pairs with the store of `answer`.
             while self.0[cpu].words[1].0.load(Ordering::Acquire) < number {
                 timed::relax();
             }

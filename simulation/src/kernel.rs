@@ -239,7 +239,10 @@ impl<'a> Kernel<'a> {
     /// What a handler of interrupts does. Half of the path `handler` comes before: registers are saved;
     /// half comes after: the interrupt controller is told, and registers are restored.
     pub fn handle_ipi(&self) {
-        self.path("halt", self.halted[timed::cpu().index()].get());
+        let wakes = self.halted[timed::cpu().index()].get();
+        if wakes > 0 {
+            self.path("halt", wakes);
+        }
         self.path("handler", self.handler / 2);
         self.calls.answer();
         self.strategy.handle_ipi();
