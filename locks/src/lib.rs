@@ -9,7 +9,8 @@
 //! | --- | --- |
 //! | `spin` 0.12 | [`HandleIpi`] as the relax strategy: `spin::mutex::SpinMutex<T, HandleIpi<K>>` |
 //! | `lock_api` 0.4 | [`Spinning`] around the raw lock: `lock_api::Mutex<Spinning<R, K>, T>` |
-//! | its own, or another version of `spin` | [`relax`] in the loop that waits |
+//! | another version of `spin` | a relax strategy of its own: `impl spin::RelaxStrategy for Relax { fn relax() { lookaside_locks::relax::<K>() } }` |
+//! | its own | [`relax`] in the loop that waits |
 //!
 //! `K` is a type of the kernel that implements [`Kernel`]: how its [`Tlb`] is reached, and when interrupts
 //! are off.

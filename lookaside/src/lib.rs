@@ -15,8 +15,8 @@
 //! For one space, a CPU is in one of three states ([`tags::Residency`]):
 //!
 //! * *Absent*: it does not run the space, and will flush before it runs it again. A flush skips it.
-//! * *Stale*: it has missed a flush, and will flush before it loads the root again. It is skipped as well, unless
-//!   it runs the space, or is just loading the root.
+//! * *Stale*: it did not run the space at a flush, which it has missed, and will flush before it uses the root again. A flush
+//!   skips it, too, unless it has begun to load the root meanwhile.
 //! * *Present*: it may hold any translation of the space. If it runs the space, it must flush now, and the initiator
 //!   waits for it. A lazy CPU must do so only if a page table is freed, or on hardware that requires break-before-make.
 //!   Otherwise the initiator makes it stale, and it flushes when it stops being lazy or switches to the space. Where the
@@ -24,8 +24,9 @@
 //!
 //! # The tour
 //!
-//! An Arm64 kernel. Other architectures differ in the type of the hardware, and in nothing else: the ASID allocator is
-//! chosen when the kernel boots, from what the hardware has ([`tags::AsidsConfig::choose`]).
+//! An Arm64 kernel. Other architectures differ in the type of the hardware, its features and `Config`, and in how an IPI is sent;
+//! the rest is the same, and `kernel/src/arch` of the repository has all three. The ASID allocator is chosen when the kernel
+//! boots, from what the hardware has ([`tags::AsidsConfig::choose`]). Most kernels keep it all in a [`StaticTlb`].
 //!
 //! ```
 //! use core::sync::atomic::AtomicU64;

@@ -29,11 +29,13 @@ pub use crate::{
 ///   leave that CPU, so it is neither `Send` nor `Sync` where a thread can move.
 /// * Each CPU succeeds in [`crate::Tlb::online`] of a [`crate::Tlb`] when it comes up, before it makes a
 ///   [`crate::CurrentCpu`] of that one or begins a flush, and what it says of its features is true. Before that it may call
-///   [`crate::StaticTlb::handle_ipi`], [`crate::Tlb::space`], [`crate::Tlb::is_online`] and [`crate::Tlb::stopped`]. If `online`
-///   fails, the CPU calls nothing else and runs no space. The same holds after [`crate::CurrentCpu::offline`]; in between the
+///   [`crate::StaticTlb`]'s `init`, `get` and `handle_ipi`, [`crate::Tlb::space`], [`crate::AddressSpace::new`], [`crate::Tlb::is_online`],
+///   [`crate::Tlb::this_cpu_if_online`] and [`crate::Tlb::stopped`]. If `online` fails, the CPU calls nothing else and runs no
+///   space. The same holds after [`crate::CurrentCpu::offline`]; in between the
 ///   CPU touches no kernel address that may be unmapped.
 /// * No method of this trait, nor of its [`Mmu`], calls this library: they run in the middle of switches and flushes. Only
-///   [`Self::stuck`] may call [`crate::CurrentCpu::handle_ipi`].
+///   [`Self::stuck`] may, while interrupts are off: [`crate::CurrentCpu::handle_ipi`], and [`crate::Tlb::stopped`] of the CPU that it
+///   names, on one CPU alone.
 /// * From [`crate::CurrentCpu::lazy`] or [`crate::CurrentCpu::park`] to its next [`crate::CurrentCpu::switch`] the CPU runs no user
 ///   code and touches no user address: flushes of pages leave it out. Handlers of NMIs touch one only where
 ///   [`crate::Tlb::nmi_uaccess_okay`] says that they may.
@@ -53,7 +55,7 @@ pub use crate::{
 ///   neither moved nor dropped.
 /// * `as_ref` of a value of [`Self::ResidentWords`] always returns the same words, which nothing else uses.
 /// * While a foreign root is loaded ([`crate::CurrentCpu::with_root`]), the CPU calls nothing of this library but
-///   [`crate::CurrentCpu::handle_ipi`] and [`crate::Tlb::nmi_uaccess_okay`], and what the kernel executes and touches
+///   [`crate::CurrentCpu::handle_ipi`], also by [`crate::StaticTlb::handle_ipi`], and [`crate::Tlb::nmi_uaccess_okay`], and what the kernel executes and touches
 ///   meanwhile is mapped. Nothing under that root is revoked, and none of its tables is freed, before it is left.
 /// * [`crate::CurrentCpu::unpin`] is called only when no device uses the tag that the pin gave to it.
 /// * Where the kernel has another root or tag than user mode: before each exit to user mode, with interrupts off, it calls
@@ -72,7 +74,8 @@ pub unsafe trait Platform {
     /// The translation hardware.
     type Mmu: Mmu;
     /// The guard of the kernel that keeps interrupts off on this CPU: what its `local_irq_save` returns and
-    /// restores when it is dropped. A kernel whose code always runs with interrupts off uses a unit type.
+    /// restores when it is dropped. A kernel that calls this library with interrupts off only, and keeps no
+    /// [`crate::CurrentCpu`] when it switches them on or goes on on another stack, may use `()`: then this is its own promise.
     #[doc(alias = "local_irq_save")]
     #[doc(alias = "critical_enter")]
     type IrqsOff;
@@ -125,8 +128,8 @@ pub unsafe trait Platform {
     }
 
     /// Whether `cpu` has stopped: it executes nothing, and its hardware walks no tables, before it calls
-    /// [`crate::Tlb::online`], which it does not before [`crate::Tlb::stopped`] has returned. That asks. A kernel that never
-    /// reports a stopped CPU says no.
+    /// [`crate::Tlb::online`], and it calls that only after [`crate::Tlb::stopped`] of it has returned. `Tlb::stopped` asks this. A
+    /// kernel that never reports a stopped CPU says no.
     fn has_stopped(&self, cpu: CpuId) -> bool {
         let _ = cpu;
         false
@@ -175,8 +178,8 @@ pub struct Stuck {
     /// The CPU that has not acknowledged.
     pub target: CpuId,
     /// What the target must reach, and in [`Self::acknowledged`] what it has reached: numbers of its queue, numbers of
-    /// requests to all CPUs, or generations of the space, where 0 says that the CPU is switching. `u64::MAX` and 0 if it was told
-    /// a range.
+    /// requests to all CPUs, or generations of the space, where 0 says that the CPU is switching. A range that was written beside
+    /// the target's own pending word has no number: then they are `u64::MAX` and 0.
     pub posted: u64,
     /// See `posted`.
     pub acknowledged: u64,

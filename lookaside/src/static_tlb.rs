@@ -102,8 +102,8 @@ impl<P: Platform<Word: 'static> + 'static, const CPUS: usize> StaticTlb<P, CPUS>
         Some(unsafe { (*self.tlb.get()).assume_init_ref() })
     }
 
-    /// Handles requests of other CPUs, as [`crate::CurrentCpu::handle_ipi`], if the `Tlb` was made and this CPU is online;
-    /// otherwise no CPU waits for this one. So the IPI handler and loops that wait for a lock may call it at any
+    /// Handles requests of other CPUs, as [`crate::CurrentCpu::handle_ipi`], if the `Tlb` was made and this CPU is online.
+    /// Otherwise it does nothing, as no CPU waits for this one. So the IPI handler and loops that wait for a lock may call it at any
     /// time, from the first instruction on.
     pub fn handle_ipi(&self, irqs_off: &P::IrqsOff) {
         if let Some(tlb) = self.get()

@@ -45,9 +45,9 @@ use crate::{
 ///
 /// # Dropping
 ///
-/// If a gather is dropped unflushed, no flush is lost: the container is leaked with all that is in it, and the next
-/// flush of the space flushes everything. Nothing counts what is leaked: the kernel misses it where it counts its free
-/// frames.
+/// If a gather is dropped unflushed, no flush is lost: the container is leaked with all that is in it, and if anything was
+/// recorded, the next flush of the space flushes everything. A gather in which nothing is may be dropped. Nothing
+/// counts what is leaked: the kernel misses it where it counts its free frames.
 #[doc(alias = "mmu_gather")]
 #[doc(alias = "tlb_gather_mmu")]
 #[must_use = "nothing is flushed, and what it holds is leaked, unless this is handed to `CurrentCpu::flush`"]
@@ -110,8 +110,8 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         self.changes.ranges.add(range.mixed());
     }
 
-    /// A page table was unlinked that mapped `range`, which is in the page size of its smallest
-    /// entries; the entries in it are revoked with it.
+    /// A page table was unlinked that mapped `range`, which is in the page size of its smallest entries, or an entry that refers
+    /// to such a table allows less than before; all entries in `range` are revoked with it.
     pub fn unlink_table(&mut self, range: VaRange) {
         self.revoke_mixed(range);
         self.changes.ranges.add_change(TableChange::FreedTables);
@@ -130,7 +130,8 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
     }
 
     /// The entries of `range`, which is in the page size of the smallest, were moved to other addresses, as by `mremap`:
-    /// one by one, or with the page tables that they are in. `guard` is the lock guard of the page tables at both ends.
+    /// one by one, or with the page tables that they are in. `guard` is the lock guard of the page tables at both ends; where
+    /// they are in two spaces, this gather is of the space that the entries leave, and `guard` that of the lock which is released first.
     ///
     /// The gather must be flushed before `guard` is released: once another CPU can find the pages at their
     /// new addresses and unmap them there, it would free them while the old addresses still reach them

@@ -111,7 +111,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
 
     /// Enters lazy TLB mode: this CPU runs kernel code for a while, idles for example, and uses no user
     /// translations. The root register stays as it is; switching back to the same space is free if nothing was
-    /// flushed meanwhile.
+    /// flushed meanwhile. It may be called again, and on a CPU that is parked.
     ///
     /// Until the next [`Self::switch`] this CPU must do with what the reserved root maps: if it gets an IPI because
     /// a page table of the space is freed, [`Self::handle_ipi`] may park it, so that it gets no more of them.
