@@ -230,5 +230,5 @@ fn what_is_called_otherwise_elsewhere_is_told_how_it_is_written() {
     assert!(why("read 0 1").contains("write `touch FIRST PAGES`"), "{}", why("read 0 1"));
     assert!(why("madvise 0 1").contains("write `discard FIRST PAGES`"));
     assert!(why("if me").contains("there is no `if`"));
-    assert!(why("membarrier").contains("cannot be said"));
+    assert!(why("membarrier").contains("`interrupt FIRST CPUS`"));
 }
