@@ -138,6 +138,11 @@ fn riscv(code: u32) -> Option<usize> {
     }
 }
 
+/// A prefix of x86-64 that leaves the instruction what it is: segments, REX, sizes.
+fn is_prefix(byte: &u8) -> bool {
+    matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67)
+}
+
 /// Prefixes, then an opcode of two or three bytes, then ModRM: whether its operand is in memory, and a register's number.
 fn x86(code: &[u8]) -> Option<usize> {
     if let Some(operand) = code.strip_prefix(&NOP) {
@@ -147,8 +152,6 @@ fn x86(code: &[u8]) -> Option<usize> {
             _ => None,
         };
     }
-    let is_prefix =
-        |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67);
     let is_memory = |modrm: u8| modrm < 0xc0;
     let register = |modrm: u8| modrm >> 3 & 7;
     match code[code.iter().position(|byte| !is_prefix(byte))?..] {
@@ -165,7 +168,6 @@ fn x86(code: &[u8]) -> Option<usize> {
 /// Whether it is a string instruction with a prefix that repeats it: `rep movsb`, `rep stosq` and the like.
 fn is_repeated(code: &[u8]) -> bool {
     let Some(at) = code.iter().position(|byte| matches!(byte, 0xf2 | 0xf3)) else { return false };
-    let is_prefix = |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67);
     let rest = &code[at + 1..];
     let opcode = rest.iter().find(|byte| !is_prefix(byte));
     code[..at].iter().all(is_prefix) && matches!(opcode, Some(0xa4..=0xa7 | 0xaa..=0xaf))

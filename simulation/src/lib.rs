@@ -12,6 +12,7 @@ mod calls;
 pub mod data;
 pub mod experiment;
 pub mod kernel;
+mod line;
 pub mod perfetto;
 pub mod reproduce;
 pub mod seeds;

@@ -1,7 +1,7 @@
 //! Interrupts: sent, on their way, taken, held up, taken as one.
 
 use lookaside::platform::{Ordering::Relaxed, Word as _};
-use lookaside_machine::timed::{self, Cause, Hops, Topology, idle_until, interrupts_off, work};
+use lookaside_machine::timed::{self, Cause, Topology, idle_until, interrupts_off, work};
 
 use crate::support::{Notes, arena, interrupt, model, run, words};
 
@@ -96,14 +96,7 @@ fn idle_and_waiting_cpus_take_interrupts() {
 fn distance_and_groups_count() {
     let (arena, notes) = (arena(), Notes::default());
     let mut model = model();
-    model.topology = Topology {
-        threads: 1,
-        cores_per_cluster: 2,
-        clusters: 1,
-        sockets: 2,
-        hops: Hops::ONE,
-        nodes: 1,
-    };
+    model.topology = Topology { sockets: 2, ..Topology::flat(2) };
     model.interrupt_group = 2;
     let program = |cpu| {
         if cpu == 0 {

@@ -3,9 +3,7 @@
 use core::cell::Cell;
 
 use lookaside::platform::{Ordering::*, Word as _};
-use lookaside_machine::timed::{
-    self, Cause, Hops, Lock, Price, Topology, Word, during, idle_until,
-};
+use lookaside_machine::timed::{self, Cause, Lock, Price, Topology, Word, during, idle_until};
 
 use crate::support::{Notes, arena, interrupt, model, run, words};
 
@@ -245,14 +243,8 @@ fn loads_are_served_by_the_cluster_that_has_a_copy_and_else_by_the_home() {
     let [word] = words(&arena);
     let mut model = model();
     // CPUs 0 to 3 are a cluster, and 4 to 7; 8 is the other thread of 0.
-    model.topology = Topology {
-        threads: 2,
-        cores_per_cluster: 4,
-        clusters: 2,
-        sockets: 1,
-        hops: Hops::ONE,
-        nodes: 1,
-    };
+    model.topology =
+        Topology { threads: 2, cores_per_cluster: 4, clusters: 2, sockets: 1, ..Topology::flat(1) };
     let program = |cpu| {
         if cpu == 0 {
             word.store(1, Relaxed);
@@ -306,14 +298,7 @@ fn a_line_that_sockets_contend_for_goes_to_each_waiting_cpu_of_a_socket_before_t
     let [word] = words(&arena);
     let mut model = model();
     // CPUs 0 and 1 are a socket, 2 and 3 the other.
-    model.topology = Topology {
-        threads: 1,
-        cores_per_cluster: 2,
-        clusters: 1,
-        sockets: 2,
-        hops: Hops::ONE,
-        nodes: 1,
-    };
+    model.topology = Topology { sockets: 2, ..Topology::flat(2) };
     let program = |cpu| {
         if cpu == 0 {
             word.store(1, Relaxed);
@@ -372,14 +357,8 @@ fn a_line_comes_from_the_nearest_copy_and_is_taken_from_the_farthest() {
     let [word] = words(&arena);
     let mut model = model();
     // CPUs 0 and 8 are one core; 0 and 1 a cluster; 0 to 3 a socket.
-    model.topology = Topology {
-        threads: 2,
-        cores_per_cluster: 2,
-        clusters: 2,
-        sockets: 2,
-        hops: Hops::ONE,
-        nodes: 1,
-    };
+    model.topology =
+        Topology { threads: 2, cores_per_cluster: 2, clusters: 2, sockets: 2, ..Topology::flat(1) };
     let turns = [0, 8, 1, 2, 4, 5, 0];
     let program = |cpu| {
         for (turn, _) in turns.iter().enumerate().filter(|(_, who)| **who == cpu) {

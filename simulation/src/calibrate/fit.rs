@@ -103,8 +103,16 @@ pub fn complete(
         ("paths.call", "a call that does nothing", fits.call()),
         ("paths.protect", "the area of an mprotect", fits.protect()),
         ("paths.page", "each page of it", fits.page()),
-        ("paths.discard", "the area of an madvise", fits.area(Area::Discard)),
-        ("paths.unmap", "the area of a munmap", fits.area(Area::Unmap)),
+        (
+            "paths.discard",
+            "the area of an madvise",
+            fits.area(Probe::Discard { pages: 1, others: 0 }, "madvise of a page"),
+        ),
+        (
+            "paths.unmap",
+            "the area of a munmap",
+            fits.area(Probe::Unmap { pages: 1, others: 0 }, "munmap of a page"),
+        ),
         ("paths.freed", "each page that goes", fits.freed()),
     ];
     let none = "for nothing";
@@ -125,13 +133,6 @@ pub fn complete(
     let without = "what needs it cannot be run";
     findings.extend(paths.map(|(key, about, outcome)| finding(key, about, outcome, without)));
     Ok(())
-}
-
-/// What finds an area and takes its pages out.
-#[derive(Clone, Copy)]
-enum Area {
-    Discard,
-    Unmap,
 }
 
 struct Fits<'a> {
@@ -191,10 +192,6 @@ impl Fits<'_> {
         less(self.series(whole, 0.15)?, known, what)
     }
 
-    fn value(known: Result<Known, String>) -> Result<f64, String> {
-        Ok(known?.value)
-    }
-
     fn call(&self) -> Result<Known, String> {
         let roots = if self.facts.isolated { 2.0 } else { 0.0 };
         let root = self.machine.model.prices.charge(Price::Root) as f64 / 1e3;
@@ -208,7 +205,7 @@ impl Fits<'_> {
 
     fn protect(&self) -> Result<Known, String> {
         let flush = self.mprotect_of(&self.machine, 1, "time_of_read")?;
-        let known = flush + Self::value(self.call())? + Self::value(self.page())?;
+        let known = flush + self.call()?.value + self.page()?.value;
         self.part(Probe::Protect { pages: 1, others: 0 }, known, "mprotect of a page")
     }
 
@@ -222,14 +219,9 @@ impl Fits<'_> {
         less(more, flush, "each further page of 32")
     }
 
-    fn area(&self, area: Area) -> Result<Known, String> {
-        let (pages, others) = (1, 0);
-        let (probe, what) = match area {
-            Area::Discard => (Probe::Discard { pages, others }, "madvise of a page"),
-            Area::Unmap => (Probe::Unmap { pages, others }, "munmap of a page"),
-        };
-        let known =
-            self.flush_of_a_page()? + Self::value(self.call())? + Self::value(self.freed())?;
+    /// A call that takes one page out.
+    fn area(&self, probe: Probe, what: &str) -> Result<Known, String> {
+        let known = self.flush_of_a_page()? + self.call()?.value + self.freed()?.value;
         self.part(probe, known, what)
     }
 

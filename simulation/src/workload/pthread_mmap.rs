@@ -17,6 +17,8 @@ use super::{
 };
 use crate::kernel::{Change, Kernel, Process};
 
+use crate::line::Line;
+
 /// All of them.
 pub(super) const ENTRIES: &[Entry] = &[Entry {
     name: "pthread_mmap",
@@ -27,10 +29,6 @@ pub(super) const ENTRIES: &[Entry] = &[Entry {
 
 /// So many rounds are simulated; each is as the one before.
 const ROUNDS: u64 = 8;
-
-/// A word in a line of its own.
-#[repr(align(64))]
-struct Line(Word);
 
 /// A lock whose waiters sleep.
 struct SleepingLock<'a> {

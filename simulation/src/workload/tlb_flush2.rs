@@ -25,6 +25,8 @@ use super::{
 };
 use crate::kernel::{Change, Kernel, Process};
 
+use crate::line::Line;
+
 /// All of them.
 pub(super) const ENTRIES: &[Entry] = &[Entry {
     name: "tlb_flush2",
@@ -41,9 +43,6 @@ const WARM_UP: Ps = 300 * US;
 const LEAST: Ps = 3000 * US;
 /// How many iterations are wanted, of all threads.
 const WANTED: u64 = 2000;
-
-#[repr(align(64))]
-struct Line(Word);
 
 struct State<'a> {
     process: Process,

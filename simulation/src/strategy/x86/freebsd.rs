@@ -25,6 +25,8 @@ use super::super::{
 };
 use crate::data::Isa;
 
+use crate::line::Line;
+
 /// All of them.
 pub(super) const STRATEGIES: &[Entry] = &[
     Entry {
@@ -47,10 +49,6 @@ enum Completion {
     Counter,
     Flags,
 }
-
-/// A word with a cache line of its own.
-#[repr(align(64))]
-struct Line(Word);
 
 /// The request: one cache line, written by the holder of the lock.
 #[repr(align(64))]

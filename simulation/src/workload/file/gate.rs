@@ -5,7 +5,8 @@ use core::cell::Cell;
 use lookaside::platform::{Ordering, Word as _};
 use lookaside_machine::timed::{self, Arena, Lock, Word};
 
-use super::{Count, List, scheduler::Line};
+use super::{Count, List};
+use crate::line::Line;
 
 /// What a writer takes of a lock. A reader takes 1.
 pub(super) const WHOLE: u64 = 1 << 32;

@@ -18,13 +18,10 @@ use super::{
 use crate::{
     data::{Machine, Ranges},
     kernel::{Kernel, Process},
+    line::Line,
     strategy::SpaceId,
     workload::stage::{NS, START, US},
 };
-
-/// A word in a line of its own.
-#[repr(align(64))]
-pub(super) struct Line(pub(super) Word);
 
 /// The pages of a space that are shared until they are written to, as a fork leaves them and as those of a file are
 /// that is mapped privately: all but these.

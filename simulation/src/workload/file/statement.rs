@@ -45,7 +45,7 @@ pub(super) enum Act {
     Reclaim(Pages, Option<Expression>),
     /// A flush of kernel addresses on all CPUs.
     FlushKernel(Pages),
-    /// Interrupts of so many CPUs from the first, who are waited for.
+    /// Interrupts of so many CPUs from the first, which are waited for.
     Interrupt(Pages),
     /// The statement on the pages of another space, by its place in the file; where every thread has one, of that number.
     Of(usize, Option<Expression>, Box<Self>),
@@ -75,7 +75,7 @@ pub(super) enum Act {
     Again(usize),
 }
 
-/// Whose addresses are those of the kernel, where no space of the file has this name.
+/// The name of the kernel's addresses, unless a space of the file has it.
 const KERNEL: &str = "kernel";
 
 /// The words that begin a statement.

@@ -100,6 +100,28 @@ fn a_fork_has_pages_copied_when_either_side_writes() {
     assert!(copy > 8.0 * 300.0 && again < 0.1 * copy, "{copy} {again}");
 }
 
+/// A fork copies the entries that are there, and the exit of its child takes them out.
+#[test]
+fn a_fork_takes_time_for_pages_that_are_there_and_not_for_addresses() {
+    let time = |mapped: u64| {
+        let text = one("", "begin t\nfork\ndone\nend t");
+        let text = text.replace("mapped = 64", &format!("mapped = {mapped}"));
+        run(1, &text).unwrap().metric("t").unwrap()
+    };
+    let each = Files::own().ranges().unwrap().path(&zen5(), "forked").unwrap().middle();
+    let more = time(64) - time(8);
+    assert!((more - 2.0 * 56.0 * each).abs() < 1.0 + 0.01 * more, "{more} {each}");
+}
+
+#[test]
+fn paths_take_longer_where_the_clock_is_slower() {
+    let ranges = Files::own().ranges().unwrap();
+    let middle =
+        |machine: &str| ranges.path(&Machine::named(machine).unwrap(), "unmap").unwrap().middle();
+    // 1.8 and 3 GHz.
+    assert!((middle("phytium_n80") / middle("skylake_sp") - 3.0 / 1.8).abs() < 1e-9);
+}
+
 #[test]
 fn reclaim_in_batches_waits_less_often() {
     let text = |how: &str| one("", &format!("touch 0 64\nbegin r\nreclaim 0 64 {how}\nend r"));
