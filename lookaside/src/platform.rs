@@ -127,6 +127,14 @@ pub unsafe trait Platform {
         true
     }
 
+    /// A space with this identifier is dropped that a CPU has run and nobody has [released](crate::CurrentCpu::release). Its
+    /// tables are leaked; but its memory goes, which CPUs may read that still have its root loaded. Panics by default; where panics unwind, a
+    /// platform may let it be while one is under way.
+    #[track_caller]
+    fn unreleased(id: u64) {
+        panic!("address space {id} is dropped and was not released");
+    }
+
     /// Whether `cpu` has stopped: it executes nothing, and its hardware walks no tables, before it calls
     /// [`crate::Tlb::online`], and it calls that only after [`crate::Tlb::stopped`] of it has returned. `Tlb::stopped` asks this. A
     /// kernel that never reports a stopped CPU says no.

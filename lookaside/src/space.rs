@@ -32,7 +32,8 @@ const BUSY: u64 = u64::MAX;
 /// [`crate::Tlb::space`] makes one. It has no lifetime, so it may live in an `Arc` or a static, as a field of the
 /// kernel's process for example. It may be moved before the first switch to it. From then on it is shared by reference
 /// and stays where it is, until [`crate::CurrentCpu::release`] has made every CPU leave it; [`Self::into_tables`] then
-/// hands the tables back. A space that is dropped leaks its tables.
+/// hands the tables back, and to drop it drops them. A space that is dropped without `release` after a CPU has run it leaks its
+/// tables, and says so by [`Platform::unreleased`], which panics.
 ///
 /// Where many CPUs flush one space at once, the cache lines that they write bounce. So what a flush only reads comes first, with the
 /// generation, which is written only where each CPU has tags of its own, and what each flush writes last: a space that begins a cache line has
@@ -59,6 +60,23 @@ pub struct AddressSpace<P: Platform> {
     pub(crate) gathers: P::Word,
     /// CPUs that run the space, or are lazy in it, have its address.
     _stays: PhantomPinned,
+}
+
+/// The identifier of a space whose tables were taken out of it.
+const NO_TABLES: u64 = 0;
+
+impl<P: Platform> Drop for AddressSpace<P> {
+    fn drop(&mut self) {
+        if self.id == NO_TABLES {
+            return;
+        }
+        if self.is_released() {
+            // SAFETY: `into_tables` has not taken them.
+            unsafe { ManuallyDrop::drop(&mut self.tables) }
+        } else {
+            P::unreleased(self.id);
+        }
+    }
 }
 
 /// Why a flush is not complete although its gather is over. The worst comes last.
@@ -121,13 +139,20 @@ impl<P: Platform> AddressSpace<P> {
     /// If a CPU or a device may walk the tables: [`crate::CurrentCpu::release`] comes first. The tables are then leaked.
     #[must_use]
     #[track_caller]
-    pub fn into_tables(self) -> P::Tables {
-        // With one tag on all CPUs, one that became absent, and a device, leave a tag behind, or in the last epoch a note.
-        let released = self.residents().iter().next().is_none()
-            && !self.has_tag()
-            && !self.absent_may_hold_entries();
+    pub fn into_tables(mut self) -> P::Tables {
+        let released = self.is_released();
+        self.id = NO_TABLES;
         assert!(released, "the space was not released");
-        ManuallyDrop::into_inner(self.tables)
+        // SAFETY: nobody takes them a second time: `Drop` does not, by the identifier.
+        unsafe { ManuallyDrop::take(&mut self.tables) }
+    }
+
+    /// Whether no CPU and no device may walk the tables.
+    fn is_released(&self) -> bool {
+        // With one tag on all CPUs, one that became absent, and a device, leave a tag behind, or in the last epoch a note.
+        self.residents().iter().next().is_none()
+            && !self.has_tag()
+            && !self.absent_may_hold_entries()
     }
 
     /// The value of the root register for the top tables.

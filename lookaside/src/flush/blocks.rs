@@ -46,6 +46,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// #     type Tables = Root;
     /// #     type ResidentWords = [AtomicU64; 1];
     /// #     fn root(root: &Root) -> Root { *root }
+    /// #     fn unreleased(_: u64) {}
     /// #     fn mmu(&self) -> &Self::Mmu { &self.0 }
     /// #     fn cpu(&self) -> CpuId { CpuId(0) }
     /// #     fn send_ipi(&self, _: Targets) {}

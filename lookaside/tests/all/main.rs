@@ -21,6 +21,7 @@ mod contig_unchanged;
 mod cost;
 mod costs;
 mod debug;
+mod dropped_space;
 mod errata;
 mod exit;
 mod foreign;

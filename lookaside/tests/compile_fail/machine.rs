@@ -36,6 +36,7 @@ unsafe impl lookaside::Platform for Machine {
     fn root(table: &Table) -> lookaside::arch::Root {
         table.0
     }
+    fn unreleased(_: u64) {} // The programs end with their spaces.
     fn mmu(&self) -> &Hardware {
         &self.mmu
     }
