@@ -329,6 +329,8 @@ int main(int arguments, char **argument)
 	unsigned less = 1, soak = 0;
 	char *only = NULL;
 
+	if (arguments > 1 && !strcmp(argument[1], "nothing"))
+		return 0;
 	page_size = sysconf(_SC_PAGESIZE);
 	for (int i = 1; i < arguments; i++) {
 		is_32 |= !strcmp(argument[i], "hunters");

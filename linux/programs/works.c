@@ -50,6 +50,29 @@ static void fork_exit(unsigned times)
 	}
 }
 
+static void vfork_exit(unsigned times)
+{
+	while (times--) {
+		int child = vfork();
+		if (child == 0)
+			_exit(0);
+		waitpid(child, NULL, 0);
+	}
+}
+
+/* The program is this one, which ends at once. */
+static void exec_exit(unsigned times)
+{
+	while (times--) {
+		int child = vfork();
+		if (child == 0) {
+			execl("/proc/self/exe", "init", "nothing", NULL);
+			_exit(1);
+		}
+		waitpid(child, NULL, 0);
+	}
+}
+
 /* Two processes on one CPU; each time a byte goes to the other and back, there are two switches. */
 static void switches(unsigned times)
 {
@@ -261,6 +284,8 @@ const struct work single_calls[] = {
 	{ "madvise(PAGEOUT), by page of an area", page_out, 512, false, map_present },
 	{ "fork, exit and wait", fork_exit, 100, false, NULL },
 	{ "fork, exit and wait, 4096 pages more", fork_exit, 100, false, map_4096_present },
+	{ "vfork, exit and wait", vfork_exit, 100, false, NULL },
+	{ "vfork, exec of a static program, exit and wait", exec_exit, 100, false, NULL },
 	{ NULL, NULL, 0, false, NULL },
 };
 

@@ -1,6 +1,6 @@
 //! The library's own strategies.
 
-use core::cell::RefCell;
+use core::{cell::RefCell, mem::ManuallyDrop};
 
 use lookaside::{
     AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, KernelGather, PerCpuAsids, Platform as _,
@@ -81,9 +81,9 @@ fn recent<'a, H: Hardware + 'a>(
     Library::<H, _>::build(place, platform, <PerCpuAsids>::new(), early)
 }
 
-/// A space begins a cache line, as one from a kernel's slab does.
+/// A space begins a cache line, as one from a kernel's slab does. Nothing in an arena is dropped.
 #[repr(align(64))]
-struct Slot<P: lookaside::Platform>(AddressSpace<P>);
+struct Slot<P: lookaside::Platform>(ManuallyDrop<AddressSpace<P>>);
 
 /// A space that may be freed.
 type Shared<'a, P> = &'a RefCell<Slot<P>>;
@@ -161,7 +161,7 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Strategy for Library<'a, 
         let residents = self.arena.fill(words, |_| Word::ZERO);
         timed::name(residents, "residents of spaces");
         let new = self.tlb.space(Root::new(root), residents);
-        let new = Slot(new.expect("a table's address is a root"));
+        let new = Slot(ManuallyDrop::new(new.expect("a table's address is a root")));
         let slot = self.arena.put(RefCell::new(new));
         timed::name(slot, "spaces");
         // Another CPU may have added the next one meanwhile.

@@ -6,6 +6,7 @@ use super::{
     Space,
     expression::Expression,
     scheduler::State,
+    sharing::FirstWrite,
     statement::Pages,
     thread::{Next, Thread},
 };
@@ -67,21 +68,17 @@ impl Thread {
         Ok(Next::Go)
     }
 
-    /// The space of the file whose pages a statement is about: that which it runs in, unless it is a copy of the process or another program.
+    /// The space of the file whose pages a statement is about: that which it runs in, unless it is that of a child.
     fn space<'s>(&self, state: &'s State<'_>) -> Option<&'s Space> {
         let workload = state.workload;
-        let own = || self.parents.is_empty().then(|| workload.groups[self.group].space);
+        let own = || self.is_in_first_space().then(|| workload.groups[self.group].space);
         self.of.or_else(own).map(|space| &workload.spaces[space])
     }
 
     /// Pages that were unmapped are the file's again, where a file is mapped privately.
     pub(super) fn forget_copies(&self, state: &State<'_>, [first, pages]: [u64; 2]) {
-        if self.space(state).is_some_and(|space| space.private)
-            && let Some(copied) = state.copied.borrow_mut().get_mut(&self.process.id)
-        {
-            (first..first + pages).for_each(|page| {
-                copied.remove(&page);
-            });
+        if self.space(state).is_some_and(|space| space.private) {
+            state.sharing.borrow_mut().unmap_file(self.process.id, first..first + pages);
         }
     }
 
@@ -106,28 +103,27 @@ impl Thread {
         pages: &Pages,
     ) -> Result<(), String> {
         let [first, pages] = self.pages(state, pages)?;
-        let id = self.process.id;
-        let is_shared = |page: u64| {
-            state.copied.borrow().get(&id).is_some_and(|copied| !copied.contains(&page))
-        };
-        let copied = |page: u64| {
-            if let Some(copied) = state.copied.borrow_mut().get_mut(&id) {
-                copied.insert(page);
-            }
-        };
         for page in first..first + pages {
-            if !is_shared(page) {
+            let first = state.sharing.borrow_mut().write(self.process.id, page);
+            if first == FirstWrite::No {
                 timed::during("touch", || kernel.touch(&self.process, page, 1));
                 continue;
             }
             let was_there = timed::during("touch", || timed::touch(page, 1)).is_ok();
-            copied(page);
             if was_there {
                 state.path(kernel, "fault");
+            }
+            let is_file = self.space(state).is_some_and(|space| space.private);
+            if first == FirstWrite::Copy && (was_there || is_file) {
                 state.path(kernel, "copy");
-                kernel.change(&self.process, page, 1, Change::Restrict);
-            } else if self.space(state).is_some_and(|space| space.private) {
-                state.path(kernel, "copy");
+            }
+            if was_there {
+                // A copy is another page; one that is reused may be written to from now on.
+                let change = match first {
+                    FirstWrite::Copy => Change::Restrict,
+                    _ => Change::Promote,
+                };
+                kernel.change(&self.process, page, 1, change);
             }
             timed::during("touch", || kernel.touch(&self.process, page, 1));
         }
@@ -157,51 +153,6 @@ impl Thread {
             next += count;
         }
         self.forget_copies(state, [first, pages]);
-        Ok(())
-    }
-
-    /// What it takes to copy the entries of all pages that are there, or to take them out.
-    pub(super) fn all_entries(&self, kernel: &Kernel<'_>) {
-        let there = tables::mapped(self.process.root, 0, self.process.pages);
-        let count = there.map_or(0, |[.., count]| count);
-        kernel.path("forked", count * kernel.machine().path_or_none("forked"));
-    }
-
-    /// A copy of the process goes on, and this waits for it to exit.
-    pub(super) fn fork(&mut self, state: &State<'_>, kernel: &Kernel<'_>) {
-        state.path(kernel, "fork");
-        self.all_entries(kernel);
-        let child = kernel.spawn(self.process.pages, 0);
-        kernel.fork(&self.process, &child);
-        let mut copied = state.copied.borrow_mut();
-        for id in [self.process.id, child.id] {
-            copied.insert(id, std::collections::BTreeSet::new());
-        }
-        drop(copied);
-        self.parents.push(self.process);
-        self.process = child;
-        state.path(kernel, "switch");
-        kernel.switch(&child);
-    }
-
-    pub(super) fn exec(
-        &mut self,
-        state: &State<'_>,
-        kernel: &Kernel<'_>,
-        pages: &Expression,
-    ) -> Result<(), String> {
-        if self.parents.is_empty() {
-            return Err("`exec` is for a copy: it stands between `fork` and its `done`".to_owned());
-        }
-        let pages = self.number(state, pages)?.max(1);
-        state.path(kernel, "exec");
-        self.all_entries(kernel);
-        let new = kernel.spawn(pages, 0);
-        let old = core::mem::replace(&mut self.process, new);
-        state.copied.borrow_mut().remove(&old.id);
-        kernel.unmap_all(&old);
-        kernel.execute(&new);
-        kernel.release(&old);
         Ok(())
     }
 

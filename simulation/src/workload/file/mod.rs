@@ -6,10 +6,12 @@
 //! does besides the strategy are paths; one that the machine file lacks is assumed (`[paths]` of
 //! `published/ranges.toml`), and lies anywhere in its range on plausible machines.
 
+mod children;
 mod expression;
 mod gate;
 mod memory;
 mod scheduler;
+mod sharing;
 mod statement;
 mod thread;
 
@@ -27,7 +29,7 @@ use lookaside_terminal::{Refused, counted, names};
 use self::{
     expression::{Expression, Reader, Values},
     scheduler::{State, Wake},
-    statement::{Act, Declared, Statement},
+    statement::{Act, Child, Declared, Statement},
 };
 use super::{
     Metric, Outcome, Setup,
@@ -490,7 +492,9 @@ fn paths(groups: &[Group]) -> Vec<&'static str> {
             Act::Reclaim(..) => &["freed"],
             Act::Call => &["call"],
             Act::Path(path, _) => core::slice::from_ref(path),
-            Act::Fork(_) => &["fork", "forked", "copy", "exit"],
+            Act::Fork(Child::Copy, _) => &["fork", "forked", "copy", "exit"],
+            Act::Fork(Child::On(_), _) => &["fork", "forked", "copy", "exit", "wake"],
+            Act::Fork(Child::Vfork, _) => &["vfork", "forked", "exit"],
             Act::Write(_) => &["copy"],
             Act::Exec(_) => &["exec", "forked"],
             Act::Lock(_) | Act::Share(_) | Act::Unlock(_) | Act::Wait(..) | Act::Post(..) => {

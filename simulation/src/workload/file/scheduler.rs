@@ -1,7 +1,7 @@
 //! The CPUs of a workload file: each has a queue of threads that are ready.
 
 use core::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use lookaside::platform::{Ordering, Word as _};
 use lookaside_machine::timed::{self, Arena, Distance, Price, Ps, Word, tables};
@@ -12,6 +12,7 @@ use super::{
     gate::{self, Gate},
     memory::KERNEL_PAGES,
     price_of,
+    sharing::Sharing,
     statement::Act,
     thread::{Next, Thread},
 };
@@ -19,13 +20,17 @@ use crate::{
     data::{Machine, Ranges},
     kernel::{Kernel, Process},
     line::Line,
-    strategy::SpaceId,
     workload::stage::{NS, START, US},
 };
 
-/// The pages of a space that are shared until they are written to, as a fork leaves them and as those of a file are
-/// that is mapped privately: all but these.
-pub(super) type Copied = BTreeMap<SpaceId, BTreeSet<u64>>;
+/// The place of a thread, which is not there while a CPU runs it and when it is over.
+struct Place {
+    thread: Option<Box<Thread>>,
+    group: usize,
+    /// Its CPU.
+    home: usize,
+    has_run: bool,
+}
 
 /// What it takes to interrupt a CPU that sleeps. Its way out of the halt is the path `halt`.
 #[derive(Clone, Copy, Debug)]
@@ -55,11 +60,8 @@ pub(super) struct State<'a> {
     cpus: usize,
     /// What each way into the kernel takes besides with tables of its own.
     pub(super) isolated: Ps,
-    pub(super) threads: Vec<Cell<Option<Box<Thread>>>>,
-    /// The group of each thread, and whether it has run.
-    ran: Vec<(usize, Cell<bool>)>,
-    /// The CPU of each thread.
-    pub(super) homes: Vec<Cell<usize>>,
+    /// Those of the file, and after them children that run beside their parents.
+    threads: RefCell<Vec<Place>>,
     queues: Vec<List<usize>>,
     /// The process of each space that threads share, if any are there.
     pub(super) shared: Vec<Option<Process>>,
@@ -88,7 +90,7 @@ pub(super) struct State<'a> {
     /// How often each counter was passed, and how often and how long each timer ran: in all, and since [`Self::since`].
     pub(super) counters: [Vec<Count>; 2],
     pub(super) timers: [Vec<(Count, Cell<Ps>)>; 2],
-    pub(super) copied: RefCell<Copied>,
+    pub(super) sharing: RefCell<Sharing>,
     /// Threads that have an end and have not come to it.
     bounded: Count,
     /// Threads that do not wait for others.
@@ -137,7 +139,7 @@ impl<'a> State<'a> {
             (0..gates).map(|_| Gate::new(arena, "semaphores", one.first)).collect()
         });
         let semaphores = semaphores.collect();
-        let copied = RefCell::new(Copied::new());
+        let sharing = RefCell::new(Sharing::default());
         let spawn = |space: usize, threads: usize, me: usize| {
             let space = &workload.spaces[space];
             let values = Values { parameters: numbers, cpus, threads, me, loops: [0, 0] };
@@ -145,7 +147,7 @@ impl<'a> State<'a> {
             let mapped = space.mapped.value(values).max(0.0) as u64;
             let process = kernel.spawn(pages, mapped.min(pages));
             if space.private {
-                copied.borrow_mut().insert(process.id, BTreeSet::new());
+                sharing.borrow_mut().map_file(process.id);
             }
             process
         };
@@ -167,7 +169,8 @@ impl<'a> State<'a> {
             bounded += u64::from(group.is_bounded);
             meet += u64::from(group.has_barrier);
             let thread = Thread::new(id, which, [me, counts[which]], process);
-            threads.push(Cell::new(Some(Box::new(thread))));
+            let thread = Some(Box::new(thread));
+            threads.push(Place { thread, group: which, home: cpu, has_run: false });
             queues[cpu].borrow_mut().push_back(id);
         }
         Self {
@@ -176,9 +179,7 @@ impl<'a> State<'a> {
             cpus,
             isolated,
             active: Cell::new(threads.len() as u64),
-            ran: plan.iter().map(|one| (one[0], Cell::new(false))).collect(),
-            homes: plan.iter().map(|one| Cell::new(one[2])).collect(),
-            threads,
+            threads: RefCell::new(threads),
             queues,
             shared,
             own,
@@ -195,7 +196,7 @@ impl<'a> State<'a> {
             counters: [(); 2].map(|()| workload.counters.iter().map(|_| Cell::new(0)).collect()),
             timers: [(); 2]
                 .map(|()| workload.timers.iter().map(|_| (Cell::new(0), Cell::new(0))).collect()),
-            copied,
+            sharing,
             words,
             bounded: Cell::new(bounded),
             over: Cell::new(false),
@@ -208,8 +209,41 @@ impl<'a> State<'a> {
 
     /// How many threads a group has, and how many of them have run.
     pub(super) fn have_run(&self, group: usize) -> [usize; 2] {
-        let of = || self.ran.iter().filter(|(which, _)| *which == group);
-        [of().count(), of().filter(|(_, ran)| ran.get()).count()]
+        let threads = self.threads.borrow();
+        let of = || threads.iter().filter(|place| place.group == group);
+        [of().count(), of().filter(|place| place.has_run).count()]
+    }
+
+    /// Takes a thread out of its place, unless it is over.
+    fn take(&self, thread: usize) -> Option<Box<Thread>> {
+        self.threads.borrow_mut()[thread].thread.take()
+    }
+
+    fn put_back(&self, id: usize, thread: Box<Thread>) {
+        self.threads.borrow_mut()[id].thread = Some(thread);
+    }
+
+    /// Adds a thread that another one has made, which is not ready yet.
+    pub(super) fn add(&self, thread: impl FnOnce(usize) -> Thread, cpu: usize) -> usize {
+        let mut threads = self.threads.borrow_mut();
+        let id = threads.len();
+        let thread = thread(id);
+        let group = thread.group;
+        threads.push(Place { thread: Some(Box::new(thread)), group, home: cpu, has_run: false });
+        self.active.set(self.active.get() + 1);
+        let is_bounded = self.workload.groups[group].is_bounded;
+        self.bounded.set(self.bounded.get() + u64::from(is_bounded));
+        id
+    }
+
+    /// Moves a thread to another CPU, and says whether it is another one.
+    pub(super) fn move_to(&self, thread: usize, cpu: usize) -> bool {
+        core::mem::replace(&mut self.threads.borrow_mut()[thread].home, cpu) != cpu
+    }
+
+    /// How many CPUs there are.
+    pub(super) const fn cpus(&self) -> usize {
+        self.cpus
     }
 
     /// When counting begins.
@@ -278,7 +312,7 @@ impl<'a> State<'a> {
 
     /// Puts a thread into the queue of its CPU.
     pub(super) fn ready(&self, kernel: &Kernel<'_>, thread: usize) {
-        let cpu = self.homes[thread].get();
+        let cpu = self.threads.borrow()[thread].home;
         self.queues[cpu].borrow_mut().push_back(thread);
         if timed::cpu().index() != cpu {
             if let Some(wake) = self.wake.filter(|_| self.asleep[cpu].replace(false)) {
@@ -317,12 +351,10 @@ impl<'a> State<'a> {
     /// Who waits where.
     fn deadlock(&self) -> String {
         let mut lines = BTreeSet::new();
-        for cell in &self.threads {
-            let Some(thread) = cell.take() else { continue };
-            if let Some(line) = thread.waits_in {
-                lines.insert((line, self.workload.groups[thread.group].name.clone()));
+        for place in self.threads.borrow().iter() {
+            if let Some(line) = place.thread.as_ref().and_then(|thread| thread.waits_in) {
+                lines.insert((line, self.workload.groups[place.group].name.clone()));
             }
-            cell.set(Some(thread));
         }
         let first = lines.first().map_or(0, |(line, _)| *line);
         let all: Vec<String> =
@@ -361,10 +393,10 @@ impl<'a> State<'a> {
                 self.rest(kernel, cpu);
                 continue;
             };
-            let Some(mut thread) = self.threads[id].take() else { continue };
+            let Some(mut thread) = self.take(id) else { continue };
             // What comes on only when all is over has done nothing.
             if !self.is_over() {
-                self.ran[id].1.set(true);
+                self.threads.borrow_mut()[id].has_run = true;
             }
             if runs.is_none_or(|(last, _)| last != id) {
                 self.path(kernel, "switch");
@@ -384,7 +416,7 @@ impl<'a> State<'a> {
             };
             let process = thread.process;
             let is_bounded = self.workload.groups[thread.group].is_bounded;
-            self.threads[id].set(Some(thread));
+            self.put_back(id, thread);
             runs = Some((id, process));
             match next {
                 Next::Go | Next::Again => self.queues[cpu].borrow_mut().push_back(id),
@@ -392,7 +424,12 @@ impl<'a> State<'a> {
                 Next::Moved => self.ready(kernel, id),
                 Next::Waits => self.has_blocked(),
                 Next::Over => {
-                    self.threads[id].take();
+                    self.take(id);
+                    self.leave(is_bounded);
+                }
+                Next::Exited => {
+                    runs = None; // It has no space any more.
+                    self.take(id);
                     self.leave(is_bounded);
                 }
             }

@@ -49,8 +49,8 @@ pub(super) enum Act {
     Interrupt(Pages),
     /// The statement on the pages of another space, by its place in the file; where every thread has one, of that number.
     Of(usize, Option<Expression>, Box<Self>),
-    /// Everything up to the statement of that number is done by a copy of the process, which then exits.
-    Fork(usize),
+    /// Everything up to the statement of that number is done by a child of the process, which then exits.
+    Fork(Child, usize),
     Exec(Expression),
     Exit,
     /// For writing.
@@ -75,11 +75,22 @@ pub(super) enum Act {
     Again(usize),
 }
 
+/// The child of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Child {
+    /// A copy, for which the parent waits.
+    Copy,
+    /// A copy that runs beside its parent, on this CPU.
+    On(Expression),
+    /// It runs in its parent's space until it executes another program, and the parent waits (Linux: `vfork`).
+    Vfork,
+}
+
 /// The name of the kernel's addresses, unless a space of the file has it.
 const KERNEL: &str = "kernel";
 
 /// The words that begin a statement.
-const ACTS: [&str; 37] = [
+const ACTS: [&str; 38] = [
     "work",
     "sleep",
     "touch",
@@ -98,6 +109,7 @@ const ACTS: [&str; 37] = [
     "free",
     "reclaim",
     "fork",
+    "vfork",
     "exec",
     "lock",
     "share",
@@ -120,7 +132,7 @@ const ACTS: [&str; 37] = [
 ];
 
 /// What is called otherwise elsewhere, and how it is written here.
-const OTHERS: [(&str, &str); 8] = [
+const OTHERS: [(&str, &str); 11] = [
     ("if", "`repeat N` with what is 0 or 1: there is no `if`"),
     ("read", "`touch FIRST PAGES`"),
     ("mmap", "`map FIRST PAGES`"),
@@ -128,6 +140,9 @@ const OTHERS: [(&str, &str); 8] = [
     ("mprotect", "`protect` or `allow FIRST PAGES`"),
     ("madvise", "`discard FIRST PAGES`, or what else it does to them"),
     ("membarrier", "`call`, and `interrupt FIRST CPUS` where others run the process"),
+    ("clone", "`fork` or `vfork`; a thread is one of a group"),
+    ("posix_spawn", "`vfork`, `exec PAGES`, what the program does, `done`"),
+    ("waitpid", "`wait NAME`, for a semaphore that the child of a `fork on CPU` posts"),
     ("compute", "`work TIME`"),
 ];
 
@@ -174,7 +189,7 @@ pub(super) fn statements(
                     *end = here;
                     Act::Again(start)
                 }
-                Act::Fork(end) => {
+                Act::Fork(_, end) => {
                     *end = here;
                     Act::Exit
                 }
@@ -187,7 +202,7 @@ pub(super) fn statements(
         if let Some(more) = reader.word() {
             return Err(refuse(format!("has `{more}` too much")));
         }
-        if matches!(act, Act::Repeat(..) | Act::Fork(_)) {
+        if matches!(act, Act::Repeat(..) | Act::Fork(..)) {
             open.push(all.len());
         }
         declared.read.append(&mut reader.read);
@@ -298,7 +313,12 @@ fn act(
         }
         "work" => Act::Work(reader.time()?),
         "sleep" => Act::Sleep(reader.time()?),
-        "fork" => Act::Fork(0),
+        "fork" if reader.peek() == Some("on") => {
+            let _ = reader.word();
+            Act::Fork(Child::On(reader.number()?), 0)
+        }
+        "fork" => Act::Fork(Child::Copy, 0),
+        "vfork" => Act::Fork(Child::Vfork, 0),
         "exec" => Act::Exec(reader.number()?),
         "lock" => Act::Lock(listed(reader, "lock", &program.locks)?),
         "share" => Act::Share(listed(reader, "lock", &program.locks)?),

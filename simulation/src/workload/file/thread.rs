@@ -29,6 +29,16 @@ pub(super) enum Next {
     Waits,
     /// It is over.
     Over,
+    /// It is over, and so is its process.
+    Exited,
+}
+
+/// The process of which a thread runs as the child.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parent {
+    pub(super) process: Process,
+    /// Whether it waits for the child to exit, and is this thread.
+    pub(super) waits: bool,
 }
 
 /// A thread.
@@ -41,13 +51,13 @@ pub(super) struct Thread {
     pub(super) process: Process,
     /// The space whose pages its statement is about, if it is not its own.
     pub(super) of: Option<usize>,
-    /// The spaces of those that wait for it to exit.
-    pub(super) parents: Vec<Process>,
+    /// Its parent, and the parent of that one, last first.
+    pub(super) parents: Vec<Parent>,
     /// The next statement.
-    next: usize,
+    pub(super) next: usize,
     /// Loops that it is in: the statement, the round, the number of rounds.
-    loops: Vec<(usize, u64, Option<u64>)>,
-    began: Vec<Option<Ps>>,
+    pub(super) loops: Vec<(usize, u64, Option<u64>)>,
+    pub(super) began: Vec<Option<Ps>>,
     /// How many locks it has that others spin at.
     pub(super) spins: usize,
     /// Which they are.
@@ -233,12 +243,8 @@ impl Thread {
             Act::Interrupt(cpus) => {
                 let [first, count] = self.numbers(state, cpus)?;
                 let end = first.saturating_add(count);
-                if end > state.sleepers.len() as u64 {
-                    return Err(format!(
-                        "there is no CPU {}: there are {}",
-                        end - 1,
-                        state.sleepers.len()
-                    ));
+                if end > state.cpus() as u64 {
+                    return Err(no_cpu(state, end - 1));
                 }
                 kernel.call_functions(first as usize..end as usize);
             }
@@ -251,16 +257,9 @@ impl Thread {
                 (self.process, self.of) = (own, None);
                 return next;
             }
-            Act::Fork(_) => self.fork(state, kernel),
+            Act::Fork(child, end) => self.fork(state, kernel, child, *end)?,
             Act::Exec(pages) => self.exec(state, kernel, pages)?,
-            Act::Exit => {
-                let parent = self.parents.pop().ok_or("there is no parent")?;
-                state.path(kernel, "exit");
-                self.all_entries(kernel);
-                state.copied.borrow_mut().remove(&self.process.id);
-                kernel.exit(&self.process, Some(&parent));
-                self.process = parent;
-            }
+            Act::Exit => return self.exit(state, kernel),
             Act::Lock(which) => return self.take(state, kernel, &state.locks[*which], gate::WHOLE),
             Act::Share(which) => return self.take(state, kernel, &state.locks[*which], 1),
             Act::Unlock(which) => {
@@ -302,15 +301,9 @@ impl Thread {
             }
             Act::Migrate(cpu) => {
                 self.must_not_spin()?;
-                let cpu = self.number(state, cpu)? as usize;
-                if cpu >= state.sleepers.len() {
-                    return Err(format!(
-                        "there is no CPU {cpu}: there are {}",
-                        state.sleepers.len()
-                    ));
-                }
+                let cpu = self.cpu(state, cpu)?;
                 Self::call(state, kernel);
-                if state.homes[self.id].replace(cpu) != cpu {
+                if state.move_to(self.id, cpu) {
                     return Ok(Next::Moved);
                 }
             }
@@ -400,7 +393,13 @@ impl Thread {
         })
     }
 
-    fn must_not_spin(&self) -> Result<(), String> {
+    /// The number of a CPU.
+    pub(super) fn cpu(&self, state: &State<'_>, cpu: &Expression) -> Result<usize, String> {
+        let cpu = self.number(state, cpu)?;
+        if cpu < state.cpus() as u64 { Ok(cpu as usize) } else { Err(no_cpu(state, cpu)) }
+    }
+
+    pub(super) fn must_not_spin(&self) -> Result<(), String> {
         match self.spins {
             0 => Ok(()),
             _ => {
@@ -425,6 +424,9 @@ impl Thread {
     /// Waits for all others whose program has a barrier.
     fn meet(&self, state: &State<'_>, kernel: &Kernel<'_>) -> Result<Next, String> {
         self.must_not_spin()?;
+        if self.parents.iter().any(|parent| !parent.waits) {
+            return Err("a child that runs beside its parent comes to no `barrier`".to_owned());
+        }
         let gate = &state.barrier;
         Self::call(state, kernel);
         gate.touch();
@@ -435,4 +437,8 @@ impl Thread {
         state.wake(kernel, gate.all());
         Ok(Next::Go)
     }
+}
+
+fn no_cpu(state: &State<'_>, cpu: u64) -> String {
+    format!("there is no CPU {cpu}: there are {}", state.cpus())
 }
