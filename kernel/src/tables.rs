@@ -255,8 +255,8 @@ impl Tables {
                 && table.iter().all(|entry| entry.load(Ordering::Relaxed) == 0)
             {
                 let entry = slot.swap(0, Ordering::AcqRel);
-                gather.unlink_table(pages(address..address + LARGE));
-                gather.hold_table(LooseTable(Frame::named(arch::address_of(entry))));
+                let table = LooseTable(Frame::named(arch::address_of(entry)));
+                gather.hold_table(pages(address..address + LARGE), table);
             }
             address += LARGE;
         }
@@ -354,7 +354,7 @@ fn unlink(slot: &AtomicU64, level: u32, gather: &mut Gather<'_, Freed>) {
     for slot in table.words() {
         unlink(slot, level - 1, gather);
     }
-    gather.hold_table(LooseTable(table));
+    gather.hold_table(None, LooseTable(table)); // Everything is revoked.
 }
 
 /// Whether a page has another permission to be executed than it is to have.

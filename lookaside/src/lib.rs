@@ -15,8 +15,8 @@
 //! For one space, a CPU is in one of three states ([`tags::Residency`]):
 //!
 //! * *Absent*: it does not run the space, and will flush before it runs it again. A flush skips it.
-//! * *Stale*: it did not run the space at a flush, which it has missed, and will flush before it uses the root again. A flush
-//!   skips it, too, unless it has begun to load the root meanwhile.
+//! * *Stale*: it was lazy in the space, or did not run it, at a flush that it has missed, and flushes before it uses the root again. If it
+//!   runs the space by now, the next flush interrupts it as if it were present; if not, that skips it.
 //! * *Present*: it may hold any translation of the space. If it runs the space, it must flush now, and the initiator
 //!   waits for it. A lazy CPU must do so only if a page table is freed, or on hardware that requires break-before-make.
 //!   Otherwise the initiator makes it stale, and it flushes when it stops being lazy or switches to the space. Where the

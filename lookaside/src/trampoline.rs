@@ -13,7 +13,8 @@ impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// ASID. Where the kernel has no root or tag of its own, it is what the register holds already.
     ///
     /// The value is for this exit only: a tag is another space's some day. On x86 its load may be a pending
-    /// flush ([`crate::arch::x86_64::UserFlush::AtExit`]), which counts as done.
+    /// flush ([`crate::arch::x86_64::UserFlush::AtExit`]), which counts as done: a kernel that does not
+    /// leave for user mode after all calls [`Self::cancel_exit`].
     ///
     /// It is loaded before interrupts come on again, before anything else of the library is called on this
     /// CPU, and with the fences that the trampoline needs; the implementer of [`Platform`] promises it. On
@@ -37,6 +38,13 @@ impl<P: Platform<Mmu: SeparateRoots>, T: Tags<P>> CurrentCpu<'_, P, T> {
         let root = self.own_root(space);
         let held = T::user_held(&self.for_allocator());
         self.mmu().user_root(root, self.tag(), held, self.loaded_sharing())
+    }
+
+    /// Reports that the exit for which [`Self::user_root`] was called last does not take place: the kernel has found a signal or
+    /// another thread to run, and the value is not written. It comes before the next switch. Without it, the flush that
+    /// the value may stand for never happens, and user mode may use what another space had under the tag.
+    pub fn cancel_exit(&self) {
+        T::cancel_exit(&self.for_allocator());
     }
 
     /// The value that the trampoline writes at a trap from user mode in `space`, which this CPU runs.

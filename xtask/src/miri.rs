@@ -1,4 +1,5 @@
-//! The library's own tests under Miri, which finds undefined behaviour, where it is installed.
+//! What only the nightly toolchain can check, where it is installed: the library's own tests under Miri, which finds undefined
+//! behaviour, and that programs which must not compile fail with the error that they name.
 
 use std::process::Command;
 
@@ -20,7 +21,16 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     command.env("CARGO_TARGET_DIR", workspace.root().join("target").join("miri"));
     command.args(["miri", "test", "--quiet", "--package", "lookaside", "--lib"]);
     // Encoders are tried on so many inputs that Miri would take hours, and have nothing unsafe.
-    process::run(command.args(["--", "--skip", "arch::"]))
+    process::run(command.args(["--", "--skip", "arch::"]))?;
+    misuse(workspace)
+}
+
+/// Runs the programs of `tests/compile_fail`. The stable toolchain does not compare their errors.
+fn misuse(workspace: &Workspace) -> Result<()> {
+    let mut command = cargo();
+    command.current_dir(workspace.root());
+    command.env("CARGO_TARGET_DIR", workspace.root().join("target").join("miri"));
+    process::run(command.args(["test", "--quiet", "--package", "lookaside", "--doc", "misuse"]))
 }
 
 /// Cargo of the nightly toolchain: Miri is part of no other.

@@ -174,13 +174,8 @@ where
         C::Frames: Extend<Freed<R::Attributes>>,
     {
         self.mapping.compact_subtables();
-        let mut any = false;
         for table in self.mapping.translation().take() {
-            changes.hold_table(Freed::Table(table));
-            any = true;
-        }
-        if any {
-            changes.revoke_everything();
+            changes.hold_table(None, Freed::Table(table));
         }
     }
 
@@ -189,15 +184,8 @@ where
     where
         C::Frames: Extend<Freed<R::Attributes>>,
     {
-        let mut any = false;
         for table in self.mapping.translation().take() {
-            changes.hold_table(Freed::Table(table));
-            any = true;
-        }
-        match to_range(range) {
-            Some(range) if any => changes.unlink_table(range),
-            _ if any => changes.revoke_everything(),
-            _ => {}
+            changes.hold_table(to_range(range), Freed::Table(table));
         }
     }
 

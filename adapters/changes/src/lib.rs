@@ -43,8 +43,8 @@ pub trait Changes {
     where
         Self::Frames: Extend<T>;
 
-    /// Holds a page table back until the flush, which is then for walk caches, too.
-    fn hold_table<T>(&mut self, table: T)
+    /// A page table was unlinked that mapped `range`, or where that is not known, anything; and is held back until the flush.
+    fn hold_table<T>(&mut self, range: impl Into<Option<VaRange>>, table: T)
     where
         Self::Frames: Extend<T>;
 }
@@ -80,11 +80,11 @@ macro_rules! changes {
         }
 
         #[inline]
-        fn hold_table<T>(&mut self, table: T)
+        fn hold_table<T>(&mut self, range: impl Into<Option<VaRange>>, table: T)
         where
             F: Extend<T>,
         {
-            Self::hold_table(self, table);
+            Self::hold_table(self, range, table);
         }
     };
 }

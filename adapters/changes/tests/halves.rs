@@ -8,8 +8,7 @@ use lookaside_changes::Changes;
 fn change(changes: &mut impl Changes<Frames = Vec<u64>>) {
     changes.revoke(pages(0x40_0000, 1, 12));
     changes.hold_page(0x8000);
-    changes.unlink_table(pages(0x80_0000, 1, 12));
-    changes.hold_table(0x9000);
+    changes.hold_table(pages(0x80_0000, 1, 12), 0x9000);
 }
 
 fn expected() -> Vec<lookaside::VaRange> {

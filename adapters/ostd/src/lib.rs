@@ -130,11 +130,7 @@ impl<G: Changes> TlbFlusher<G> {
     where
         G::Frames: Extend<T>,
     {
-        match op.0 {
-            Some(range) => self.changes.unlink_table(range),
-            None => self.changes.revoke_everything(),
-        }
-        self.changes.hold_table(drop_after_flush);
+        self.changes.hold_table(op.0, drop_after_flush);
     }
 }
 

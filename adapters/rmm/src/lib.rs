@@ -99,13 +99,8 @@ macro_rules! adapt {
                 D: Default + IntoIterator<Item = FreedFrames>,
                 C::Frames: Extend<FreedFrames>,
             {
-                let mut any = false;
                 for table in ::core::mem::take(&mut self.aside) {
-                    changes.hold_table(table);
-                    any = true;
-                }
-                if any {
-                    changes.unlink_table(range);
+                    changes.hold_table(range, table);
                 }
             }
 

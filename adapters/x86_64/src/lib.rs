@@ -244,16 +244,12 @@ impl<M> Recorded<M> {
         C::Frames: Extend<PhysFrame>,
     {
         let (first, last) = (range.start.start_address(), range.end.start_address());
-        let mut hold = HoldTables { changes, any: false };
-        // SAFETY: the caller promises it.
-        unsafe { self.mapper.clean_up_addr_range(range, &mut hold) };
-        let any = hold.any;
+        let bytes = (last.as_u64() - first.as_u64()).saturating_add(Size4KiB::SIZE);
         // A table that is freed may have mapped more than this. All its entries were absent, though, and an
         // `INVLPG` of any address drops all that the PCID has in paging-structure caches (SDM vol. 3, 4.10.4.1).
-        if any {
-            let bytes = (last.as_u64() - first.as_u64()).saturating_add(Size4KiB::SIZE);
-            unlink(VaRange::new(first.as_u64(), bytes, 12).ok(), changes);
-        }
+        let mapped = VaRange::new(first.as_u64(), bytes, 12).ok();
+        // SAFETY: the caller promises it.
+        unsafe { self.mapper.clean_up_addr_range(range, &mut HoldTables { changes, mapped }) };
     }
 }
 
@@ -288,7 +284,8 @@ fn unlink(range: Option<VaRange>, changes: &mut impl Changes) {
 /// Holds page tables that are freed.
 struct HoldTables<'c, C> {
     changes: &'c mut C,
-    any: bool,
+    /// What they mapped, if it is not everything.
+    mapped: Option<VaRange>,
 }
 
 impl<C: Changes> FrameDeallocator<Size4KiB> for HoldTables<'_, C>
@@ -296,8 +293,7 @@ where
     C::Frames: Extend<PhysFrame>,
 {
     unsafe fn deallocate_frame(&mut self, frame: PhysFrame) {
-        self.changes.hold_table(frame);
-        self.any = true;
+        self.changes.hold_table(self.mapped, frame);
     }
 }
 

@@ -45,9 +45,9 @@ struct Deferred<'w, P: Platform> {
     /// The cost, in picoseconds, of the invalidations that were executed on the CPUs which deferred, instead of a flush of
     /// everything there.
     spent: u32,
-    /// Whether any of the flushes is for walk caches, too, and whether the batch holds a page table.
-    frees_tables: bool,
-    holds_tables: bool,
+    /// Whether any gather had something to flush, and whether the batch holds a page.
+    has_flushed: bool,
+    holds_page: bool,
     /// What the gathers have found in entries.
     flags: Flags,
 }
@@ -84,7 +84,7 @@ impl<'w, P: Platform> Batch<'w, P> {
 }
 
 impl<'w, P: Platform, F> Batch<'w, P, F> {
-    /// As [`Batch::new`], and `frames` holds the frames and tables that become free, as in
+    /// As [`Batch::new`], and `frames` holds the frames that become free, as in
     /// [`Gather::holding`].
     ///
     /// # Errors
@@ -99,29 +99,20 @@ impl<'w, P: Platform, F> Batch<'w, P, F> {
         for (_, word) in targets.words() {
             word.store(0, Ordering::Relaxed); // Relaxed: the batch is ours.
         }
-        let (broadcasts, frees_tables, holds_tables) = (Broadcasts::None, false, false);
+        let (broadcasts, has_flushed, holds_page) = (Broadcasts::None, false, false);
         let (spent, flags) = (0, Flags::default());
-        let deferred = Deferred { targets, broadcasts, spent, frees_tables, holds_tables, flags };
+        let deferred = Deferred { targets, broadcasts, spent, has_flushed, holds_page, flags };
         Ok(Self { tlb: tlb.id, deferred, held: Held::new(frames) })
     }
 
     /// Holds a page back until the batch is flushed. What mapped it is recorded by a gather that is deferred
-    /// ([`CurrentCpu::defer`]): of a batch without one nothing is flushed, and the page comes back at once.
+    /// ([`CurrentCpu::defer`]); of a batch without one every CPU flushes everything.
     pub fn hold_page<T>(&mut self, page: T)
     where
         F: Extend<T>,
     {
+        self.deferred.holds_page = true;
         self.held.add(page);
-    }
-
-    /// Holds a page table back until the batch is flushed. [`Gather::unlink_table`] of a gather that is deferred
-    /// records what it mapped; if none of them records a table, every CPU flushes everything.
-    pub fn hold_table<T>(&mut self, table: T)
-    where
-        F: Extend<T>,
-    {
-        self.deferred.holds_tables = true;
-        self.held.add(table);
     }
 }
 
@@ -138,14 +129,15 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let space = changes.space();
         self.must_own(space.tlb);
         self.must_own(batch.tlb);
-        batch.deferred.frees_tables |= changes.frees_tables();
         batch.deferred.flags |= flags;
         if !changes.may_be_deferred() {
+            batch.deferred.has_flushed = true;
             self.complete_with_others(&mut changes, false);
             return changes.end();
         }
         let ranges = changes.ranges(self.mmu(), false);
         if !ranges.is_empty() {
+            batch.deferred.has_flushed = true;
             self.mmu().publish(Wait::Later);
             let generation = space.announce_flush(T::tracks_generations(self.tlb));
             if let Some(context) = T::context_id(self.tlb, space) {
@@ -172,7 +164,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     pub fn flush_batch<F>(&self, batch: Batch<'_, P, F>) -> Flushed<F> {
         let Batch { tlb, deferred, held } = batch;
         self.must_own(tlb);
-        if deferred.holds_tables && !deferred.frees_tables {
+        if deferred.holds_page && !deferred.has_flushed {
             let mut everything = KernelGather::new(self.tlb);
             everything.revoke_everything();
             let _ = self.flush_kernel(everything);

@@ -74,6 +74,10 @@ pub(super) struct Changes<'g, P: Platform> {
 
 /// In [`Changes::how`]: `completes` only by the acknowledgements of its requests.
 const BY_REQUESTS: u8 = 1;
+/// In [`Changes::how`]: a page is held, which some CPU may use.
+const HOLDS_PAGE: u8 = 4;
+/// In [`Changes::how`]: it changes nothing itself, and is not counted among the gathers of its space.
+const UNCOUNTED: u8 = 8;
 /// In [`Changes::how`]: before a lock is released whose guard the gather borrows, so that the flush is never put off.
 const BEFORE_UNLOCK: u8 = 2;
 
@@ -171,25 +175,37 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         };
     }
 
-    /// Holds a page back until the flush. What mapped it is recorded by [`Self::revoke`] or its kind, before the flush: if
-    /// nothing is recorded, nothing is flushed, and the page comes back at once.
+    /// Holds a page back until the flush. What mapped it is recorded by [`Self::revoke`] or its kind, before the flush; if
+    /// nothing is recorded, everything is flushed.
     #[inline]
     pub fn hold_page<T>(&mut self, page: T)
     where
         F: Extend<T>,
     {
+        self.changes.how |= HOLDS_PAGE;
         self.held.add(page);
     }
 
-    /// Holds a page table back until the flush, which is then for walk caches, too. What it mapped is recorded by
-    /// [`Self::unlink_table`]; if nothing is recorded, everything is flushed.
+    /// [`Self::unlink_table`] of what `table` mapped, and holds the table back until the flush. `range` is `None` where that is not
+    /// known: then everything is flushed.
     #[inline]
-    pub fn hold_table<T>(&mut self, table: T)
+    pub fn hold_table<T>(&mut self, range: impl Into<Option<VaRange>>, table: T)
     where
         F: Extend<T>,
     {
-        self.changes.ranges.add_change(TableChange::FreedTables);
+        match range.into() {
+            Some(range) => self.unlink_table(range),
+            None => self.revoke_everything(),
+        }
         self.held.add(table);
+    }
+
+    /// The container, to ask how much room is left in it. One that is nearly full is flushed, and another gather begun: CPUs that were
+    /// flushed need no second flush of the same addresses.
+    #[must_use]
+    #[inline]
+    pub fn held(&self) -> &F {
+        self.held.get()
     }
 
     /// Adds the accessed and dirty flags of entries that were cleared. They come back when the flush is complete
@@ -208,6 +224,12 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
 }
 
 impl<'g, P: Platform> Changes<'g, P> {
+    /// Of a caller that only relies on the absence of entries in `range`. It is not to be dropped.
+    pub(super) fn relying(space: &'g AddressSpace<P>, range: VaRange) -> ManuallyDrop<Self> {
+        let (ranges, relied) = (FlushRanges::new(), range.mixed());
+        ManuallyDrop::new(Self { space, ranges, relied, completes: 0, how: UNCOUNTED })
+    }
+
     #[inline]
     pub(super) const fn space(&self) -> &'g AddressSpace<P> {
         self.space
@@ -240,7 +262,7 @@ impl<'g, P: Platform> Changes<'g, P> {
     /// What this gather has to flush: what its owner has recorded and, added to that by this call, what
     /// other gathers have not completed. `early`: its targets need only acknowledge.
     pub(super) fn ranges(&mut self, mmu: &impl Mmu, early: bool) -> &FlushRanges {
-        self.ranges.widen_if_unknown();
+        self.ranges.widen_if_unknown(self.how & HOLDS_PAGE != 0);
         let relies = !self.relied.is_none();
         if relies || self.ranges.is_everything() || self.space.is_unfinished() {
             self.add_ranges_of_others(mmu, early);
@@ -306,11 +328,18 @@ impl<'g, P: Platform> Changes<'g, P> {
         }
     }
 
+    /// Whether another gather is not over, or was left incomplete.
+    #[inline]
+    pub(super) fn may_meet_others(&self) -> bool {
+        self.has_concurrent_flushes() || self.space.unfinished_flushes().is_some()
+    }
+
     /// Whether another gather of the space was begun and is not over.
     fn has_concurrent_flushes(&self) -> bool {
         // ORDER O-OTHERS (pairs with O-BEGUN, O-OVER): a gather whose change the caller has seen is
         // seen here to be under way; one that is seen to be over is flushed.
-        self.space.gathers.load(Ordering::Acquire) > 1
+        let own = if self.how & UNCOUNTED == 0 { 1 } else { 0 };
+        self.space.gathers.load(Ordering::Acquire) > own
     }
 
     /// Ends the gather: it is flushed, or there was nothing to flush.
@@ -324,7 +353,7 @@ impl<'g, P: Platform> Changes<'g, P> {
 
 impl<P: Platform> Drop for Changes<'_, P> {
     fn drop(&mut self) {
-        self.ranges.widen_if_unknown();
+        self.ranges.widen_if_unknown(self.how & HOLDS_PAGE != 0);
         if !self.ranges.is_empty() {
             // CPUs that run the space are reached by its next flush, and with tags of each CPU's own the others flush on
             // switch-in; with one tag on all CPUs the next flush reaches them as well.
@@ -362,6 +391,11 @@ impl<F> Held<F> {
         F: Extend<T>,
     {
         self.0.extend(Some(item));
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> &F {
+        &self.0
     }
 
     /// The frames, after the flush.

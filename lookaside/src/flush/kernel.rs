@@ -23,6 +23,7 @@ pub struct KernelGather<F = ()> {
     tlb: TlbId,
     ranges: FlushRanges,
     held: Held<F>,
+    holds_page: bool,
 }
 
 impl KernelGather {
@@ -35,7 +36,8 @@ impl KernelGather {
 impl<F> KernelGather<F> {
     /// Begins to gather changes, and holds frames and tables in `frames`, as [`super::Gather::holding`].
     pub fn holding<P: Platform, T: Tags<P>>(tlb: &Tlb<'_, P, T>, frames: F) -> Self {
-        Self { tlb: tlb.id, ranges: FlushRanges::new(), held: Held::new(frames) }
+        let (ranges, held) = (FlushRanges::new(), Held::new(frames));
+        Self { tlb: tlb.id, ranges, held, holds_page: false }
     }
 
     /// As [`super::Gather::revoke`].
@@ -64,16 +66,26 @@ impl<F> KernelGather<F> {
     where
         F: Extend<T>,
     {
+        self.holds_page = true;
         self.held.add(page);
     }
 
     /// As [`super::Gather::hold_table`].
-    pub fn hold_table<T>(&mut self, table: T)
+    pub fn hold_table<T>(&mut self, range: impl Into<Option<VaRange>>, table: T)
     where
         F: Extend<T>,
     {
-        self.ranges.add_change(TableChange::FreedTables);
+        match range.into() {
+            Some(range) => self.unlink_table(range),
+            None => self.revoke_everything(),
+        }
         self.held.add(table);
+    }
+
+    /// As [`super::Gather::held`].
+    #[must_use]
+    pub fn held(&self) -> &F {
+        self.held.get()
     }
 }
 
@@ -94,9 +106,10 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         gather: KernelGather<F>,
     ) -> PendingFlush<'static, 't, P, T, F> {
         let _ = irqs_off;
-        let KernelGather { tlb, mut ranges, held } = gather;
+        let KernelGather { tlb, mut ranges, held, holds_page } = gather;
         let this_cpu = &CurrentCpu::executing(self);
         this_cpu.must_own(tlb);
+        ranges.widen_if_unknown(holds_page);
         let mut pending = PendingFlush::new(this_cpu, held, Flags::default());
         let shootdown = &mut pending.request.shootdown;
         let outcome = this_cpu.start_on_all_online(&mut ranges, shootdown);
@@ -121,8 +134,9 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// If the gather is of another [`Tlb`].
     #[track_caller]
     pub fn flush_kernel<F>(&self, gather: KernelGather<F>) -> Flushed<F> {
-        let KernelGather { tlb, mut ranges, held } = gather;
+        let KernelGather { tlb, mut ranges, held, holds_page } = gather;
         self.must_own(tlb);
+        ranges.widen_if_unknown(holds_page);
         let mut shootdown = Shootdown::new(self);
         let outcome = self.start_on_all_online(&mut ranges, &mut shootdown);
         let (targets, rounds) = self.wait_for_all_online(&mut shootdown);
@@ -146,7 +160,6 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         ranges: &mut FlushRanges,
         shootdown: &mut Shootdown<'t, P, T>,
     ) -> Outcome {
-        ranges.widen_if_unknown();
         if ranges.is_empty() {
             return Outcome::NoCpu;
         }

@@ -51,6 +51,7 @@ use crate::{
     arch::{Mmu, TableChange, Wait},
     counts::{Event, Outcome},
     platform::Platform,
+    range::VaRange,
     request::FlushRanges,
     space::{AddressSpace, Unfinished},
     tlb::{CurrentCpu, Tags, Tlb},
@@ -120,7 +121,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// The entries in the page tables must have been changed before. This CPU need not run the space. It
     /// waits for other CPUs if they must act, and handles their requests meanwhile. So it may be called with
     /// interrupts off (they are, see [`crate::Tlb::this_cpu`]), but not with a lock held for which another
-    /// CPU may spin without calling [`Self::handle_ipi`].
+    /// CPU may spin with interrupts off and without calling [`Self::handle_ipi`].
     ///
     /// # Panics
     ///
@@ -162,6 +163,25 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         let Gather { changes, held, flags } = gather;
         changes.end();
         Acknowledged { frames: held.into_frames(), flags }
+    }
+
+    /// Flushes `range` if another thread may have cleared entries in it and not completed its flush: for a caller that has found
+    /// entries absent there and relies on that, before it maps other pages for example, and changes no entry before the call.
+    ///
+    /// It is [`Gather::relies_on`] and [`Self::flush`] for a gather that has nothing else to flush, without being one that others have to
+    /// flush for: threads that fault side by side only read two words of the space. The same precondition holds for how entries are changed and read.
+    ///
+    /// # Panics
+    ///
+    /// If the space is of another [`crate::Tlb`].
+    #[doc(alias = "flush_tlb_batched_pending")]
+    #[track_caller]
+    pub fn flush_concurrent(&self, space: &AddressSpace<P>, range: VaRange) {
+        self.must_own(space.tlb);
+        let mut changes = Changes::relying(space, range);
+        if changes.may_meet_others() {
+            self.complete_with_others(&mut changes, false);
+        }
     }
 
     /// Flushes everything of a space from every CPU, walk caches too.

@@ -137,17 +137,16 @@ impl FlushRanges {
         }
     }
 
-    /// Makes it everything, if a table is freed and nobody has said what it mapped.
-    #[inline]
-    pub(crate) fn widen_if_unknown(&mut self) {
-        if self.state == FREED_TABLES {
-            self.state |= EVERYTHING;
-        }
-    }
-
     /// Makes it everything.
     pub fn widen(&mut self) {
         self.state |= EVERYTHING;
+    }
+
+    /// Makes it everything, if a page is `held` and nobody has said what mapped it.
+    pub(crate) fn widen_if_unknown(&mut self, held: bool) {
+        if held && self.is_empty() {
+            self.merge(&Self::everything());
+        }
     }
 
     /// Makes it everything, if it takes more than `ceiling` invalidations by address.

@@ -369,6 +369,10 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         chosen!(this_cpu.tlb, user_held(this_cpu))
     }
 
+    fn cancel_exit(this_cpu: &AllocatorCpu<'_, P, Self>) {
+        chosen!(this_cpu.tlb, cancel_exit(this_cpu))
+    }
+
     fn release(this_cpu: &AllocatorCpu<'_, P, Self>, space: &AddressSpace<P>) -> Released {
         chosen!(this_cpu.tlb, release(this_cpu, space))
     }

@@ -244,6 +244,12 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// that always says [`Held::Keep`] refuses such hardware in [`Self::begin`].
     fn user_held(this_cpu: &AllocatorCpu<'_, P, In>) -> Held;
 
+    /// The exit for which [`Self::user_held`] was asked last does not take place: the flush that it stood for is pending again. An
+    /// allocator that always says [`Held::Keep`] has nothing to do.
+    fn cancel_exit(this_cpu: &AllocatorCpu<'_, P, In>) {
+        let _ = this_cpu;
+    }
+
     /// Takes back the tag of a space whose root no register names, and to which no CPU switches any more under
     /// this tag. Afterwards no entry of the space can be used again. Where walks outlive tags
     /// ([`crate::arch::Properties::walks_outlive_tags`]), an allocator with [`Self::has_global_tags`] flushes them; for

@@ -66,7 +66,8 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
 
     /// Makes this CPU run `next`: the context switch.
     ///
-    /// The caller may return to user mode as soon as this returns. If [`Switched::root_changed`],
+    /// The caller may return to user mode as soon as this returns; where user mode has a root or a tag of its own, after
+    /// [`Self::kernel_root`] and [`Self::user_root`]. If [`Switched::root_changed`],
     /// the kernel's hardening of the branch predictor comes first.
     ///
     /// # Panics

@@ -206,9 +206,8 @@ impl<F: Format> Process<F> {
             assert_eq!(cleared.present, 512);
             gather.found(cleared.flags);
             let start = START + number as u64 * TABLE_BYTES;
-            gather.unlink_table(VaRange::new(start, TABLE_BYTES, 12).unwrap());
             let output = self.format.output(Raw(cleared.first.bits()));
-            gather.hold_table((output, number));
+            gather.hold_table(VaRange::new(start, TABLE_BYTES, 12).unwrap(), (output, number));
         }
         let flushed = this_cpu.flush(gather);
         let expected =

@@ -174,6 +174,18 @@ fn the_user_half_of_a_fresh_slot_is_dropped_at_the_first_exit_only() {
 }
 
 #[test]
+fn the_flush_of_an_exit_that_is_cancelled_is_done_at_the_next_one() {
+    let tlb = machine();
+    let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
+    let _ = this_cpu(&tlb).switch(&a);
+    assert_eq!(exit(&tlb, &a), 0x5802);
+    this_cpu(&tlb).cancel_exit();
+    let _ = (this_cpu(&tlb).switch(&b), this_cpu(&tlb).switch(&a));
+    assert_eq!(exit(&tlb, &a), 0x5802);
+    assert_eq!(exit(&tlb, &a), 0x5802 | KEEP);
+}
+
+#[test]
 fn a_tag_that_the_load_of_the_root_flushed_is_flushed_for_user_mode_at_the_exit() {
     let tlb = machine();
     let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
@@ -262,6 +274,8 @@ fn the_allocator_that_is_chosen_at_run_time_flushes_at_the_exit_too() {
     assert_eq!(this_cpu.switch(&a), Switched::Fresh);
     assert_eq!(this_cpu.user_root(&a), 0x5802);
     assert_eq!(this_cpu.user_root(&a), 0x5802 | KEEP);
+    this_cpu.cancel_exit();
+    assert_eq!(this_cpu.user_root(&a), 0x5802);
 }
 
 #[test]

@@ -44,20 +44,30 @@ impl Extend<&'static str> for Freed {
 }
 
 #[test]
-fn a_table_that_is_held_without_a_range_is_flushed_with_everything() {
+fn what_is_held_without_a_range_is_flushed_with_everything() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);
         let _ = switch(tlb, 1, &a);
-        let mut gather = Gather::holding(&a, Freed::default());
-        gather.hold_table("last level");
-        tlb.platform().forget_logs();
-        assert_eq!(this_cpu(tlb).flush(gather).frames.tables, ["last level"]);
-        assert_ne!(tlb.platform().acts(), [], "a CPU walks it");
-        let mut gather = KernelGather::holding(tlb, Freed::default());
-        gather.hold_table("kernel");
-        tlb.platform().forget_logs();
-        assert_eq!(this_cpu(tlb).flush_kernel(gather).frames.tables, ["kernel"]);
-        assert_ne!(tlb.platform().acts(), [], "every CPU walks it");
+        for table in [true, false] {
+            let mut gather = Gather::holding(&a, Freed::default());
+            match table {
+                true => gather.hold_table(None, "last level"),
+                false => gather.hold_page(8),
+            }
+            tlb.platform().forget_logs();
+            let frames = this_cpu(tlb).flush(gather).frames;
+            assert_eq!(frames.tables.len() + frames.pages.len(), 1);
+            assert_ne!(tlb.platform().acts(), [], "a CPU uses it");
+            let mut gather = KernelGather::holding(tlb, Freed::default());
+            match table {
+                true => gather.hold_table(None, "kernel"),
+                false => gather.hold_page(8),
+            }
+            tlb.platform().forget_logs();
+            let frames = this_cpu(tlb).flush_kernel(gather).frames;
+            assert_eq!(frames.tables.len() + frames.pages.len(), 1);
+            assert_ne!(tlb.platform().acts(), [], "every CPU uses it");
+        }
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16)));
@@ -68,55 +78,48 @@ fn a_flush_hands_back_what_was_held_and_what_was_in_the_container() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);
         let mut gather = Gather::holding(&a, Freed { pages: vec![7], ..Freed::default() });
-        gather.unlink_table(pages(0x1000, 1));
+        gather.hold_table(pages(0x1000, 1), "last level");
         gather.hold_page(8);
-        gather.hold_table("last level");
+        assert_eq!(gather.held().pages, [7, 8]);
         let expected = Freed { pages: vec![7, 8], tables: vec!["last level"] };
         assert_eq!(this_cpu(tlb).flush(gather).frames, expected);
 
         let mut gather = KernelGather::holding(tlb, Freed::default());
-        gather.unlink_table(pages(0x1000, 1));
+        gather.hold_table(pages(0x1000, 1), "kernel's");
         gather.hold_page(8);
-        gather.hold_table("kernel's");
+        assert_eq!(gather.held().pages, [8]);
         let frames = this_cpu(tlb).flush_kernel(gather).frames;
         assert_eq!((&*frames.pages, &*frames.tables), (&[8][..], &["kernel's"][..]));
 
         let storage = words(CPUS.div_ceil(64));
         let mut batch = Batch::holding(tlb, storage, Freed::default()).unwrap();
         batch.hold_page(9);
-        batch.hold_table("batch's");
-        let frames = this_cpu(tlb).flush_batch(batch).frames;
-        assert_eq!((&*frames.pages, &*frames.tables), (&[9][..], &["batch's"][..]));
+        assert_eq!(this_cpu(tlb).flush_batch(batch).frames.pages, [9]);
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16)));
 }
 
 #[test]
-fn a_table_in_a_batch_is_flushed_everywhere_if_no_gather_says_what_it_mapped() {
+fn a_page_in_a_batch_is_flushed_everywhere_if_no_gather_says_what_mapped_it() {
     fn check<T: Strategy>(tlb: Machine<T>) {
-        let everything = |hold_table: bool, unlink: bool| {
+        let everything = |revoke: bool| {
             let a = space(tlb, 1);
             let _ = switch(tlb, 0, &a);
             let mut batch =
                 Batch::holding(tlb, words(CPUS.div_ceil(64)), Freed::default()).unwrap();
             let mut gather = Gather::new(&a);
-            match unlink {
-                true => gather.unlink_table(pages(0x1000, 1)),
-                false => gather.revoke(pages(0x1000, 1)),
+            if revoke {
+                gather.revoke(pages(0x1000, 1));
             }
             this_cpu(tlb).defer(gather, &mut batch);
-            match hold_table {
-                true => batch.hold_table("table"),
-                false => batch.hold_page(9),
-            }
+            batch.hold_page(9);
             tlb.platform().forget_logs();
             let _ = this_cpu(tlb).flush_batch(batch);
             let full = |(_, op): &(u32, Op)| matches!(op, Op::FlushKernel(all) | Op::FlushKernelEverywhere(all) if all.is_empty());
             tlb.platform().acts().iter().any(full)
         };
-        assert!(everything(true, false));
-        assert!(!everything(true, true) && !everything(false, false));
+        assert!(everything(false) && !everything(true));
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16)));
@@ -158,7 +161,7 @@ fn an_early_flush_is_a_full_one_if_a_table_is_held() {
         let mut gather = Gather::holding(&a, vec![]);
         gather.revoke(pages(0x1000, 1));
         if hold_table {
-            gather.hold_table(1);
+            gather.hold_table(pages(0x1000, 1), 1);
         } else {
             gather.hold_page(1);
         }
@@ -188,7 +191,7 @@ fn a_dropped_gather_leaks_its_held_frames_and_frees_none() {
     gather.hold_page(Tracked(&freed));
     drop(gather);
     let mut gather = KernelGather::holding(tlb, vec![]);
-    gather.hold_table(Tracked(&freed));
+    gather.hold_table(None, Tracked(&freed));
     drop(gather);
     let mut batch = Batch::holding(tlb, words(1), vec![]).unwrap();
     batch.hold_page(Tracked(&freed));
@@ -236,7 +239,7 @@ fn debug_output_does_not_show_held_frames() {
     let a = space(tlb, 1);
     let (mut user, mut kernel) = (Gather::holding(&a, vec![]), KernelGather::holding(tlb, vec![]));
     user.hold_page("frame 9");
-    kernel.hold_table("frame 9");
+    kernel.hold_table(None, "frame 9");
     let batch = Batch::holding(tlb, words(1), vec!["frame 9"]).unwrap();
     let shown = format!("{user:?} {kernel:?} {batch:?}");
     assert!(["Gather", "KernelGather", "Batch"].iter().all(|name| shown.contains(name)), "{shown}");

@@ -69,6 +69,32 @@ fn a_flush_bumps_the_generation_once_however_much_was_gathered() {
 // ---- Several at one time
 
 #[test]
+fn what_relies_alone_flushes_for_open_gathers_and_not_for_its_like() {
+    fn check<T: Asids>(tlb: crate::support::machine::Machine<T>) {
+        let a = space(tlb, 1);
+        for cpu in [0, 69] {
+            let _ = switch(tlb, cpu, &a);
+        }
+        let flushes = || {
+            tlb.platform().forget_logs();
+            this_cpu(tlb).flush_concurrent(&a, pages(0x7000, 1));
+            tlb.platform().acts().len()
+        };
+        assert_eq!((flushes(), a.generation()), (0, 0), "nobody else is at it");
+        let open = Gather::new(&a);
+        assert_ne!(flushes(), 0, "what it has cleared may be there");
+        let _ = this_cpu(tlb).flush(open);
+        assert_eq!(flushes(), 0);
+        let mut dropped = Gather::new(&a);
+        dropped.revoke(pages(0x7000, 1));
+        drop(dropped);
+        assert_ne!(flushes(), 0);
+        assert_eq!(flushes(), 0, "that was completed");
+    }
+    both!(check);
+}
+
+#[test]
 fn relies_on_flushes_what_another_open_gather_has_revoked() {
     fn check<T: Asids>(tlb: crate::support::machine::Machine<T>) {
         let a = space(tlb, 1);

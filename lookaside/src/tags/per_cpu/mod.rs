@@ -375,6 +375,11 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         T::per_cpu(this_cpu.cpu).slots.take_user_flush()
     }
 
+    fn cancel_exit(this_cpu: &AllocatorCpu<'_, P, T>) {
+        let slots = &T::per_cpu(this_cpu.cpu).slots;
+        slots.user_needs_flush(slots.current()); // Also if none was pending: it costs one flush.
+    }
+
     fn release(_: &AllocatorCpu<'_, P, T>, space: &AddressSpace<P>) -> Released {
         // A slot keeps the identifier until it is reused, and no other space gets it. A CPU that switches to
         // this space again flushes.

@@ -87,6 +87,9 @@ const CARRIED: &[&[Act]] = &[&[Run(A), Carry(A), Run(B)], &[Run(A), Complete, Wr
 /// The same by a CPU that runs another space, while a third runs this one.
 const CARRIED_AWAY: &[&[Act]] = &[&[Run(A), Carry(A)], &[Complete], &[Run(A), Run(B), Run(A)]];
 
+/// A CPU relies on the absence of a page that another one is still flushing, and has nothing else to flush.
+const RELIED_ALONE: &[&[Act]] = &[&[Unmap(A)], &[FindGone(A)], &[Run(A), Read]];
+
 /// A CPU relies on the absence of a page whose flush is in a batch that is not flushed yet.
 const BATCH_RELIED: &[&[Act]] = &[&[Batch(A, B)], &[FindGone(A)], &[Run(A), Read]];
 
@@ -94,6 +97,10 @@ const BATCH_RELIED: &[&[Act]] = &[&[Batch(A, B)], &[FindGone(A)], &[Run(A), Read
 pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("batch-relied-arm-interrupts", ArmInterrupts, few(4), BATCH_RELIED, Bounded(1),
         "a CPU relies on the absence of a page whose flush was put into a batch"),
+    by_epoch!("relied-alone-arm", Arm, THREE_TAGS, RELIED_ALONE, Bounded(3),
+        "a CPU that maps at an address flushes what another one is still flushing there"),
+    by_recency!("relied-alone-recent", Pcid, RELIED_ALONE, Bounded(3),
+        "as relied-alone-arm, on x86 with tags of each CPU's own"),
     by_epoch!("relies-arm", Arm, THREE_TAGS, RELIES, Exhaust,
         "a CPU relies on the absence of a page that another one is still flushing"),
     by_epoch!("relies-riscv-interrupts", RvInterrupts, THREE_TAGS, RELIES, Bounded(4),

@@ -153,6 +153,11 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
 
     /// Claims that the flush is complete: no CPU can use any of these.
     pub(super) fn claim<F>(&self, number: usize, removals: Removals, _: &Flushed<F>) {
+        self.claim_removals(number, removals);
+    }
+
+    /// As [`Self::claim`], after a flush that hands nothing back.
+    pub(super) fn claim_removals(&self, number: usize, removals: Removals) {
         let cell = &self.spaces[number];
         for (slot, serial) in
             removals.serials.into_iter().enumerate().filter(|(_, serial)| *serial > 0)

@@ -145,7 +145,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             removals = self.removals(number);
         }
         if unlinked {
-            gather.hold_table(Table(cell.last_table));
+            gather.hold_table(all_pages(), Table(cell.last_table));
         }
         (gather, removals)
     }
@@ -300,14 +300,12 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
     pub(super) fn find_gone(&self, this_cpu: At<'_, M, T>, number: usize) {
         let entry = self.spaces[number].entries[0];
         let mut removals = Removals::default();
-        let mut gather = Gather::new(self.space(number));
         // Acquire: with the empty entry, the gather of the CPU that emptied it.
         if entry.load(Ordering::Acquire) == 0 {
-            gather.relies_on(page_at(PAGES[0]));
             Self::note(entry, 0, 0, false, &mut removals);
+            this_cpu.flush_concurrent(self.space(number), page_at(PAGES[0]));
         }
-        let flushed = this_cpu.flush(gather);
-        self.claim(number, removals, &flushed);
+        self.claim_removals(number, removals);
     }
 
     /// Unmaps a large page, in a range that is declared to have pages of several sizes.
