@@ -10,7 +10,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(feature = "checks")]
 use lookaside_explorer::explore;
 use lookaside_simulation::data::Files;
-use lookaside_terminal::plain;
+use lookaside_terminal::{plain, tell};
 
 /// TLB coherence for kernels: the laboratory.
 #[derive(Parser)]
@@ -127,7 +127,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_arg_matches(&commands().get_matches());
     let arguments = arguments.unwrap_or_else(|error| error.exit());
     if let Some(Err(error)) = arguments.data.as_deref().map(Files::replace_own) {
-        eprintln!("error: {}", plain::text(&error.to_string()));
+        tell!("error: {}", plain::text(&error.to_string()));
         return ExitCode::from(2);
     }
     let result = match arguments.command {
@@ -178,7 +178,7 @@ fn main() -> ExitCode {
         Command::Absent(words) => Err(commands::absent::why(&words).into()),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("error: {}", plain::text(&error.to_string()));
+        tell!("error: {}", plain::text(&error.to_string()));
         ExitCode::from(2)
     })
 }

@@ -1,4 +1,4 @@
-//! Standard output whose reader may have gone.
+//! Standard output and standard error whose reader may have gone.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -38,5 +38,18 @@ pub fn print(text: &str) -> io::Result<()> {
 macro_rules! say {
     ($($text:tt)*) => {
         $crate::print(&::std::format!($($text)*))
+    };
+}
+
+/// Prints text to standard error. What nobody reads, or cannot be written, is dropped: there is no place left to say so.
+pub fn print_error(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// [`print_error`] of a line, with the arguments of [`format!`]: [`eprintln!`] panics where the reader has gone.
+#[macro_export]
+macro_rules! tell {
+    ($($text:tt)*) => {
+        $crate::print_error(&(::std::format!($($text)*) + "\n"))
     };
 }

@@ -12,7 +12,7 @@ use lookaside_replay::{
     replay,
 };
 use lookaside_simulation::{data::Machine, reproduce::Book};
-use lookaside_terminal::{Refused, grid::Grid};
+use lookaside_terminal::{Refused, grid::Grid, tell};
 use lookaside_traces::{
     Kind, import,
     reconstruct::{Flushes, Script, reconstruct},
@@ -146,7 +146,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let mut missed =
         table.missed("what is known", KNOWN, arguments.most_known, arguments.median_known);
     missed.extend(table.missed("with refills", ALL, arguments.most, arguments.median));
-    missed.iter().for_each(|miss| eprintln!("missed: {miss}"));
+    missed.iter().for_each(|miss| tell!("missed: {miss}"));
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use lookaside_terminal::{
     grid::{Grid, number},
-    print,
+    print, tell,
 };
 use lookaside_traces::{Origin, Summary, file, import};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     }
     let trace = import::open(file)?;
     if let Some(missing) = trace.missing() {
-        eprintln!("note: {missing}");
+        tell!("note: {missing}");
     }
     if let Some(path) = output {
         output::replace_with(path, |to| file::write(&trace, to))?;

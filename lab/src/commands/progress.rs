@@ -9,6 +9,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lookaside_terminal::tell;
 
 /// Work that takes no longer is done in silence where standard error is no terminal.
 const QUIET: Duration = Duration::from_secs(5);
@@ -65,7 +66,7 @@ pub(crate) fn styled(length: Option<u64>, template: &str, unit: &'static str) ->
         let (sender, ended) = mpsc::channel();
         let bar = bar.clone();
         thread::spawn(move || {
-            tell(QUIET, &ended, &mut |elapsed| eprintln!("{}", line(&bar, unit, elapsed)));
+            tell(QUIET, &ended, &mut |elapsed| tell!("{}", line(&bar, unit, elapsed)));
         });
         sender
     });

@@ -10,7 +10,7 @@ use std::{
     process::{ExitCode, ExitStatus},
 };
 
-use lookaside_terminal::{Refused, counted, plain};
+use lookaside_terminal::{Refused, counted, plain, tell};
 use lookaside_traces::{
     Kind, Trace, file,
     record::{self, End, NoRecording, Plan, Recording, What},
@@ -139,33 +139,33 @@ fn record(arguments: &Arguments) -> super::Result {
         Err(NoRecording::Refused(refused)) => return Err(refused.into()),
         Err(NoRecording::NotExecuted { why, missing }) => {
             let command = arguments.command.first().map(PathBuf::from).unwrap_or_default();
-            eprintln!("error: {}", plain::line(&format!("{}: {why}", command.display())));
+            tell!("error: {}", plain::line(&format!("{}: {why}", command.display())));
             return Ok(ExitCode::from(if missing { NOT_FOUND } else { NOT_EXECUTABLE }));
         }
     };
     if trace.origin.losses.lost > 0 {
-        eprintln!(
+        tell!(
             "warning: the kernel lost {}; the trace says where. Try --buffer with more than {} KiB",
             counted(trace.origin.losses.lost as usize, "event", "events"),
             record::BUFFER_KIB,
         );
     }
     if !trace.origin.absent.is_empty() {
-        eprintln!("note: this kernel has no {}", plain::line(&trace.origin.absent.join(", ")));
+        tell!("note: this kernel has no {}", plain::line(&trace.origin.absent.join(", ")));
     }
     if let Some(Refused(why)) = without_stacks {
-        eprintln!("note: the functions that call are not recorded: {}", plain::line(&why));
+        tell!("note: the functions that call are not recorded: {}", plain::line(&why));
     } else if let Some(few) = user_stacks.then(|| few_functions(&trace)).flatten() {
-        eprintln!("note: {few}");
+        tell!("note: {few}");
     }
     let path = file.write(|to| file::write(&trace, to))?;
     let shown = path.display().to_string();
     let events = counted(trace.events.len(), "event", "events");
-    eprintln!("{}: {events} in {:.1} s", plain::line(&shown), length.as_secs_f64());
+    tell!("{}: {events} in {:.1} s", plain::line(&shown), length.as_secs_f64());
     Ok(match end {
         End::Time => ExitCode::SUCCESS,
         End::Gone => {
-            eprintln!(
+            tell!(
                 "note: {}",
                 match arguments.cgroup {
                     // They may live in another one.
@@ -214,7 +214,7 @@ fn help(part: &Part) -> super::Result {
 /// Reports a failed command, and passes its exit status on.
 fn told(status: ExitStatus) -> ExitCode {
     if !status.success() {
-        eprintln!("the command ended with {status}");
+        tell!("the command ended with {status}");
     }
     status_code(status.code().unwrap_or_else(|| SIGNALS + status.signal().unwrap_or(0)))
 }

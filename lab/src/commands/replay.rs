@@ -23,7 +23,7 @@ use lookaside_simulation::{
     sensitivity::{Answer, Interval},
     workload::Metric,
 };
-use lookaside_terminal::{Refused, grid::Grid, plain};
+use lookaside_terminal::{Refused, grid::Grid, plain, tell};
 use lookaside_traces::{
     Trace, import, lackey,
     reconstruct::{self, Flushes},
@@ -127,10 +127,10 @@ struct Shown {
 pub(super) fn note_losses(path: &Path, trace: &Trace) {
     let shown = plain::line(&path.display().to_string()).into_owned();
     if let Some(missing) = trace.missing() {
-        eprintln!("note: {shown}: {missing}");
+        tell!("note: {shown}: {missing}");
     }
     if trace.origin.losses.truncated {
-        eprintln!("note: {shown}: the end of the trace is missing");
+        tell!("note: {shown}: the end of the trace is missing");
     }
 }
 
@@ -153,7 +153,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let trace = import::open(&arguments.file)?;
     check_programs(&arguments.file, &trace)?;
     if let Some(missing) = trace.missing() {
-        eprintln!("note: {missing}");
+        tell!("note: {missing}");
     }
     let mut book = Book::shipped()?;
     let named = arguments.machine.as_deref().map(|name| book.admit(name)).transpose()?;
@@ -186,7 +186,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     bar.finish_and_clear();
     let answer = budget.plausible(&plan, &runs)?;
     for left_out in &budget.left_out {
-        eprintln!("note: {left_out}");
+        tell!("note: {left_out}");
     }
     let shown = Shown { runs, answer };
     let text = match arguments.output.format {

@@ -5,7 +5,7 @@ use std::{process::ExitCode, time::Instant};
 use lookaside_simulation::reproduce::{
     Book, Plan, Request, Run, Sample, Summary, readings, table, to_csv, to_json,
 };
-use lookaside_terminal::counted;
+use lookaside_terminal::{counted, tell};
 
 use super::{
     output::{Format, Output},
@@ -78,9 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     })?;
     let (seconds, millions) = (begin.elapsed().as_secs_f64(), reproduction.events as f64 / 1e6);
     let (runs, speed) = (counted(plan.runs.len(), "run", "runs"), millions / seconds);
-    eprintln!(
-        "{runs} in {seconds:.1} s: {millions:.1} million events, {speed:.1} million a second"
-    );
+    tell!("{runs} in {seconds:.1} s: {millions:.1} million events, {speed:.1} million a second");
     let summary = Summary::of(&reproduction);
     let sound = summary.reversed.is_empty() && (machine.is_some() || summary.failed.is_empty());
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(1) })

@@ -15,7 +15,7 @@ use lookaside_simulation::{
 use lookaside_terminal::{
     Refused, counted,
     grid::{Grid, number, times, wrapped},
-    names, plain,
+    names, plain, tell,
 };
 use rayon::prelude::*;
 use serde_json::json;
@@ -192,7 +192,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     for (name, Refused(why)) in &failed {
         let named = why.contains(name.as_str());
         let name = if named { String::new() } else { format!("strategy `{name}`: ") };
-        eprintln!("error: {name}{}", plain::text(why));
+        tell!("error: {name}{}", plain::text(why));
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::PathBuf, process::ExitCode};
 
-use lookaside_terminal::{Refused, print};
+use lookaside_terminal::{Refused, print, tell};
 
 /// Arguments of `lookaside completions`.
 #[derive(clap::Args)]
@@ -44,6 +44,6 @@ pub(crate) fn manual(arguments: &Manual, commands: clap::Command) -> super::Resu
     clap_mangen::generate_to(commands, folder).map_err(refuse)?;
     let pages = fs::read_dir(folder).map_err(refuse)?.flatten();
     let own = pages.filter(|page| page.file_name().to_string_lossy().starts_with("lookaside"));
-    eprintln!("{}: {} pages", folder.display(), own.count());
+    tell!("{}: {} pages", folder.display(), own.count());
     Ok(ExitCode::SUCCESS)
 }

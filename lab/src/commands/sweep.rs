@@ -15,7 +15,7 @@ use lookaside_simulation::{
 use lookaside_terminal::{
     Refused, counted,
     grid::{Grid, number, wrapped},
-    names, say,
+    names, say, tell,
 };
 use serde_json::json;
 
@@ -118,11 +118,11 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     }
     let (seconds, millions) = (begin.elapsed().as_secs_f64(), swept.events as f64 / 1e6);
     let runs = counted(sweep.runs(), "run", "runs");
-    eprintln!("{runs} in {seconds:.1} s: {millions:.1} million events");
+    tell!("{runs} in {seconds:.1} s: {millions:.1} million events");
     let failed = sweep.failed(&swept);
     for (curve, x, why) in &failed {
         let (machine, strategy) = (&curve.machine, &curve.strategy);
-        eprintln!("error: {machine}, {strategy}, {over} = {x}: {why}");
+        tell!("error: {machine}, {strategy}, {over} = {x}: {why}");
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

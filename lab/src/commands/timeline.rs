@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lookaside_machine::timed;
 use lookaside_simulation::{data::Machine, perfetto};
-use lookaside_terminal::Refused;
+use lookaside_terminal::{Refused, tell};
 
 use super::output;
 
@@ -46,7 +46,7 @@ impl Timeline {
         output::replace(path, bytes)?;
         if timeline.dropped > 0 {
             let (kept, dropped) = (timeline.moments.len(), timeline.dropped);
-            eprintln!(
+            tell!(
                 "note: the timeline has the latest {kept} moments; {dropped} before them are \
                  dropped (`--moments` keeps more)"
             );

@@ -15,7 +15,7 @@ use std::{
     thread,
 };
 
-use lookaside_terminal::Refused;
+use lookaside_terminal::{Refused, tell};
 use lookaside_traces::record::{self, End, NoRecording, Plan, What};
 
 use self::counts::Counts;
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let end = record::watch(&plan, |seen, names| {
         // What cannot be watched has failed before.
         if !core::mem::replace(&mut begun, true) {
-            eprintln!("counts are at http://{place}/metrics");
+            tell!("counts are at http://{place}/metrics");
         }
         counts.lock().unwrap_or_else(PoisonError::into_inner).note(&seen, names);
     });

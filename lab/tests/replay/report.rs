@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 use serde_json::Value;
@@ -41,6 +41,22 @@ fn refused(trace: &Path, to: &Path, arguments: &[&str]) -> String {
 
 fn json(files: &BTreeMap<String, Vec<u8>>) -> Value {
     serde_json::from_slice(&files["report.json"]).expect("JSON")
+}
+
+/// Who reads notes may have gone, as `head` does: the report is written all the same.
+#[test]
+fn a_report_is_written_where_nobody_reads_standard_error() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let to = folder.path().join("out");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lookaside"));
+    command.arg("replay").arg(TRACE).arg("--report").arg(&to);
+    command.args(["--curve", "none", "--no-sensitivity", "--plausible", "0"]);
+    let mut child =
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    drop(child.stderr.take());
+    let status = child.wait().expect("an end");
+    assert!(status.success(), "{status}");
+    assert!(to.join("index.html").exists());
 }
 
 #[test]

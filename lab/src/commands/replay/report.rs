@@ -15,7 +15,7 @@ use lookaside_replay::{
     },
 };
 use lookaside_simulation::{data::Machine, sensitivity::words};
-use lookaside_terminal::{Refused, counted, plain};
+use lookaside_terminal::{Refused, counted, plain, tell};
 use lookaside_traces::reconstruct::Script;
 use rayon::prelude::*;
 
@@ -152,8 +152,8 @@ impl Report {
         };
         report::write(&document, folder)
             .map_err(|error| Refused(format!("`{}`: {error}", folder.display())))?;
-        eprintln!("{}", plain::text(&report::answer(&document).replace('`', "")));
-        eprintln!("note: the report is {}", folder.join(report::PAGE).display());
+        tell!("{}", plain::text(&report::answer(&document).replace('`', "")));
+        tell!("note: the report is {}", folder.join(report::PAGE).display());
         Ok(())
     }
 
