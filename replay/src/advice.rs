@@ -12,9 +12,11 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+/// Mechanisms whose times differ by at most this part of the shorter come to the same.
+pub use lookaside_simulation::sensitivity::TIE;
 use lookaside_simulation::{
     data::{Machine, Ranges},
-    sensitivity::{Answer, FEW, Interval, Question},
+    sensitivity::{Answer, FEW, Interval, LEAST, Question},
     workload::Metric,
 };
 use lookaside_terminal::Refused;
@@ -30,13 +32,11 @@ pub const CERTAIN: f64 = 0.6;
 /// Of mechanisms that are best on nearly as many plausible machines, this part of all fewer at most, the one is advised that
 /// loses less in the mean where it is not the best.
 pub const NEAR: f64 = 0.1;
-/// Mechanisms whose times differ by at most this part of the shorter come to the same.
-pub const TIE: f64 = 0.01;
 /// The part of plausible machines that is at most below an interval, and the part that is above.
 const TAIL: f64 = 0.05;
 
 /// The least and the most plausible machines, unless their number is given.
-pub const MACHINES: [usize; 2] = [4, 64];
+pub const MACHINES: [usize; 2] = [LEAST, 64];
 /// How many events two CPUs simulate in a second, about.
 const EVENTS: u64 = 20_000_000;
 /// This part of a trace tells how long all of it would take.
@@ -232,6 +232,7 @@ impl Advising<'_> {
             tie: TIE,
             near: NEAR,
             influences: machines > FEW,
+            metric: None,
         };
         let ask = |machine: &Machine, strategy: &str, seed| {
             let replayed = run(machine, strategy, seed, cpus, set.hardly_used())?;

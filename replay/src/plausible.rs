@@ -108,6 +108,7 @@ impl Comparison<'_> {
             tie: TIE,
             near: 0.0,
             influences: machines > FEW,
+            metric: None,
         };
         let ask = |machine: &Machine, side: &str, seed: u64| {
             let side = side.parse().map_err(Refused::because)?;

@@ -52,7 +52,7 @@ pub(crate) mod zoo;
 use core::error::Error;
 use std::process::ExitCode;
 
-use self::shared::{check_place, execute, option, settings, with_sockets};
+use self::shared::{check_place, check_plausible, execute, option, settings, with_sockets};
 
 /// The result of a command: how the program ends, or why it could not do what was requested.
 type Result<T = ExitCode> = core::result::Result<T, Box<dyn Error>>;

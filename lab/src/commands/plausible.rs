@@ -1,7 +1,7 @@
 //! What the pages of replays say of plausible machines, and of what their machine has no price for.
 
 use lookaside_replay::{
-    advice::{MACHINES, TIE},
+    advice::TIE,
     assume::CostsOf,
     plausible::Done,
 };
@@ -27,13 +27,7 @@ pub(super) struct Plausible {
 impl Plausible {
     /// Refuses so few that they say nothing.
     pub(super) fn check(&self) -> Result<(), Refused> {
-        let least = MACHINES[0];
-        match self.plausible {
-            Some(count) if count != 0 && !(least..=10_000).contains(&count) => {
-                Err(Refused(format!("--plausible takes 0, or {least} to 10000 machines")))
-            }
-            _ => Ok(()),
-        }
+        super::check_plausible(self.plausible)
     }
 
     /// Whether their number was given, and is not 0.

@@ -3,6 +3,7 @@
 use lookaside_simulation::{
     data::{Machine, Sockets},
     reproduce::{Run, Settings},
+    sensitivity::{LEAST, MOST},
     workload::{self, Outcome},
 };
 use lookaside_terminal::{Refused, names};
@@ -66,5 +67,15 @@ pub(super) fn check_place(
     match cpus.filter(|&cpus| cpus == 0 || cpus > limit) {
         Some(cpus) => Err(Refused(format!("{cpus} CPUs; machine `{key}` has {limit}"))),
         None => Ok(assumed),
+    }
+}
+
+/// Refuses so few plausible machines that they say nothing, and so many that nobody waits for them; 0 is none.
+pub(super) fn check_plausible(count: Option<usize>) -> Result<(), Refused> {
+    match count {
+        Some(count) if count != 0 && !(LEAST..=MOST).contains(&count) => {
+            Err(Refused(format!("--plausible takes 0, or {LEAST} to {MOST} machines")))
+        }
+        _ => Ok(()),
     }
 }

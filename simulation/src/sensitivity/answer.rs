@@ -1,11 +1,12 @@
 //! The answer that plausible machines give.
 
-use lookaside_terminal::Refused;
+use lookaside_terminal::{Refused, names};
 use rayon::prelude::*;
 
 use super::{
     rank,
     sample::{self, Gaps, Plausible, Uncertain},
+    standing::Standing,
 };
 use crate::{
     data::{Better, Machine, Ranges},
@@ -34,6 +35,8 @@ pub struct Question<'q> {
     pub near: f64,
     /// Whether it is looked for what the answer turns on, which takes some more runs.
     pub influences: bool,
+    /// The metric that decides; none for the first.
+    pub metric: Option<&'q str>,
 }
 
 /// Runs one strategy on one machine with one seed.
@@ -120,7 +123,7 @@ pub struct Answer {
     pub outcomes: Vec<Vec<Vec<Metric>>>,
     /// For each strategy, for each metric, where it lies.
     pub intervals: Vec<Vec<Interval>>,
-    /// The metric that decides: the first.
+    /// The metric that decides.
     pub metric: &'static str,
     /// On how many machines each strategy is best, and better than each other.
     pub best: Vec<usize>,
@@ -145,17 +148,73 @@ pub struct Answer {
     pub readings: Vec<(String, usize, usize)>,
 }
 
+/// What another metric than the deciding one says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Otherwise {
+    /// The metric.
+    pub metric: &'static str,
+    /// The strategy that is best by it.
+    pub strategy: usize,
+    /// On how many machines it is.
+    pub best_on: usize,
+}
+
+/// Metrics that say where time goes, and not how well what was asked for goes.
+const CAUSES: [&str; 4] = ["interrupted", "flushing", "interrupts", "rate"];
+
+impl Answer {
+    /// The other metrics by which another strategy is best more often than the first of [`Self::pair`], or where the best two
+    /// are a [tie](Self::is_tie) any that is best on more than half of the machines.
+    #[must_use]
+    pub fn otherwise(&self) -> Vec<Otherwise> {
+        let Some(metrics) = self.outcomes.first().and_then(|machines| machines.first()) else {
+            return Vec::new();
+        };
+        let others =
+            metrics.iter().filter(|one| one.key != self.metric && !CAUSES.contains(&one.key));
+        let says = |one: &Metric| {
+            let values = values(&self.outcomes, one.key);
+            let Standing { best, pair: [strategy, _], .. } =
+                Standing::of(&values, best_of(one), [self.tie, 0.0]);
+            let is_other = match self.is_tie() {
+                true => 2 * best[strategy] > self.machines,
+                false => strategy != self.pair[0] && best[strategy] > best[self.pair[0]],
+            };
+            is_other.then_some(Otherwise { metric: one.key, strategy, best_on: best[strategy] })
+        };
+        others.filter_map(says).collect()
+    }
+
+    /// Whether the best two come to the same on at least 80 % of the machines: then neither is better.
+    #[must_use]
+    pub fn is_tie(&self) -> bool {
+        let [leader, second] = self.pair;
+        let most = 1.0 + self.tie;
+        leader != second && self.gain.low * most >= 1.0 && self.gain.high <= most
+    }
+}
+
 /// Which way a metric is better.
 #[must_use]
 pub fn best_of(metric: &Metric) -> Better {
     match (metric.unit, metric.key) {
+        // Fewer interrupts and broadcasts are better, a second as well.
+        (_, "interrupts" | "broadcasts") => Better::Lower,
         ("1/s", _) | (_, "useful_share") => Better::Higher,
         _ => Better::Lower,
     }
 }
 
+/// The values of a metric: by strategy, on each machine. What lacks it has none of it.
+fn values(outcomes: &[Vec<Vec<Metric>>], key: &str) -> Vec<Vec<f64>> {
+    let value = |metrics: &Vec<Metric>| {
+        metrics.iter().find(|metric| metric.key == key).map_or(f64::NAN, |metric| metric.value)
+    };
+    outcomes.iter().map(|machines| machines.iter().map(value).collect()).collect()
+}
+
 /// How many times as good the first number is as the second.
-fn gain(first: f64, second: f64, better: Better) -> f64 {
+pub(super) fn gain(first: f64, second: f64, better: Better) -> f64 {
     match better {
         Better::Lower => second / first,
         Better::Higher => first / second,
@@ -191,61 +250,13 @@ impl Question<'_> {
         let Self { machine, ranges, assumed, strategies, seed, .. } = *self;
         let all = sample::plausible(machine, ranges, assumed, self.machines, seed)?;
         let outcomes = self.ask_all(&all, ask)?;
-        let first = &outcomes[0][0][0];
+        let first = self.deciding(&outcomes[0][0])?;
         let better = best_of(first);
-        let deciding = |strategy: usize, i: usize| outcomes[strategy][i][0].value;
-        let (mut best, mut tied) = (vec![0; strategies.len()], 0);
-        // On how many each is the best or within a tie of it: two that come to the same everywhere are best nowhere.
-        let mut near_best = vec![0; strategies.len()];
-        for i in 0..all.len() {
-            let of = |strategy: usize| gain(deciding(strategy, i), 1.0, better);
-            let mut order: Vec<usize> = (0..strategies.len()).collect();
-            order.sort_by(|&a, &b| of(b).total_cmp(&of(a)));
-            let [winner, next] = [order[0], order[order.len().min(2) - 1]];
-            let is_tie = winner != next && of(winner) <= of(next) * (1.0 + self.tie);
-            if is_tie {
-                tied += 1
-            } else {
-                best[winner] += 1
-            }
-            for one in order {
-                near_best[one] += usize::from(of(winner) <= of(one) * (1.0 + self.tie));
-            }
-        }
-        let median = |strategy: usize| {
-            let values = (0..all.len()).map(|i| gain(deciding(strategy, i), 1.0, better)).collect();
-            Interval::of(values).map_or(0.0, |interval| interval.median)
-        };
-        // The earlier of two that are the same.
-        let order = |&a: &usize, &b: &usize| {
-            near_best[a].cmp(&near_best[b]).then(median(a).total_cmp(&median(b))).then(b.cmp(&a))
-        };
-        let lost: Vec<[f64; 2]> = (0..strategies.len())
-            .map(|strategy| {
-                let loss = |i: usize| {
-                    let own = deciding(strategy, i);
-                    let all = (0..strategies.len()).map(|other| (deciding(other, i) - own).abs());
-                    let is_worse =
-                        |&(other, _): &(usize, f64)| gain(deciding(other, i), own, better) > 1.0;
-                    all.enumerate().filter(is_worse).map(|(_, by)| by).fold(0.0, f64::max)
-                };
-                let losses = (0..all.len()).map(loss);
-                let sum: f64 = losses.clone().sum();
-                [sum / all.len().max(1) as f64, losses.fold(0.0, f64::max)]
-            })
-            .collect();
-        let most = (0..strategies.len()).max_by(order).unwrap_or(0);
-        let margin = self.near * all.len() as f64;
-        let nearly = |&one: &usize| {
-            self.near > 0.0 && near_best[one] as f64 + margin >= near_best[most] as f64
-        };
-        let leader = (0..strategies.len())
-            .filter(nearly)
-            .min_by(|&a, &b| lost[a][0].total_cmp(&lost[b][0]).then(order(&b, &a)))
-            .unwrap_or(most);
-        let others = (0..strategies.len()).filter(|&strategy| strategy != leader);
-        let second = others.max_by(order).unwrap_or(leader);
-        let pair = [leader, second];
+        let values = values(&outcomes, first.key);
+        let Standing { best, tied, lost, pair } =
+            Standing::of(&values, better, [self.tie, self.near]);
+        let [leader, second] = pair;
+        let deciding = |strategy: usize, i: usize| values[strategy][i];
         let is_one = leader == second;
         let answers: Vec<f64> = (0..all.len())
             .map(|i| match is_one {
@@ -284,6 +295,16 @@ impl Question<'_> {
         })
     }
 
+    /// The metric that decides among those of a run.
+    fn deciding<'m>(&self, metrics: &'m [Metric]) -> Result<&'m Metric, Refused> {
+        let keys = metrics.iter().map(|metric| metric.key);
+        let found = match self.metric {
+            None => metrics.first(),
+            Some(key) => metrics.iter().find(|metric| metric.key == key),
+        };
+        found.ok_or_else(|| names::unknown("metric", self.metric.unwrap_or_default(), keys))
+    }
+
     /// The metrics of each strategy on each machine.
     fn ask_all(&self, all: &[Plausible], ask: &Ask<'_>) -> Result<Vec<Vec<Vec<Metric>>>, Refused> {
         let runs: Vec<(usize, usize)> = (0..self.strategies.len())
@@ -316,12 +337,13 @@ impl Question<'_> {
             let machine =
                 sample::middle(self.machine, numbers, Some((number.name.as_str(), place)));
             let run = |strategy: usize| ask(&machine, &self.strategies[strategy], self.seed);
-            let one = run(leader)?;
+            let metrics = run(leader)?;
+            let one = self.deciding(&metrics)?;
             if leader == second {
-                return Ok(one[0].value);
+                return Ok(one.value);
             }
-            let other = run(second)?;
-            Ok(gain(one[0].value, other[0].value, best_of(&one[0])))
+            let other = self.deciding(&run(second)?)?.value;
+            Ok(gain(one.value, other, best_of(one)))
         };
         let answers: Result<Vec<f64>, Refused> =
             ends.par_iter().with_max_len(1).map(answer).collect();
@@ -382,176 +404,4 @@ fn readings(
 }
 
 #[cfg(test)]
-mod tests {
-    use lookaside_machine::timed::Price;
-
-    use super::*;
-    use crate::data::Quality;
-
-    /// What plausible machines say of strategies whose times on each of them are these.
-    fn answer(times: &[&[f64]], tie: f64) -> Answer {
-        nearly(times, tie, 0.0)
-    }
-
-    /// The same where strategies are near each other that are best on so many machines fewer.
-    fn nearly(times: &[&[f64]], tie: f64, near: f64) -> Answer {
-        let strategies: Vec<String> = (0..times.len()).map(|i| i.to_string()).collect();
-        let machine = Machine::named("zen4").unwrap();
-        let question = Question {
-            machine: &machine,
-            ranges: &Ranges::default(),
-            assumed: &[],
-            strategies: &strategies,
-            machines: times[0].len(),
-            seed: 0,
-            tie,
-            near,
-            influences: false,
-        };
-        let ask = |_: &Machine, strategy: &str, seed: u64| {
-            let value = times[strategy.parse::<usize>().unwrap()][seed as usize];
-            Ok(vec![Metric { key: "time", unit: "s", value }])
-        };
-        question.answer(&ask).unwrap()
-    }
-
-    #[test]
-    fn the_best_are_counted_and_ties_for_none_of_the_two() {
-        let of = answer(&[&[1.0, 3.0, 2.0, 2.0], &[2.0, 1.0, 2.01, 2.0], &[9.0; 4]], 0.01);
-        assert_eq!((of.best, of.tied, of.pair), (vec![1, 1, 0], 2, [0, 1]));
-        let of = answer(&[&[1.0, 3.0, 2.0, 2.0], &[2.0, 1.0, 2.01, 2.0], &[9.0; 4]], 0.0);
-        assert_eq!((of.best, of.tied, of.pair), (vec![2, 1, 0], 1, [0, 1]));
-        let of = answer(&[&[5.0; 3], &[5.0; 3]], 0.0);
-        assert_eq!((of.best, of.tied), (vec![0, 0], 3));
-    }
-
-    #[test]
-    fn two_that_come_to_the_same_leave_the_first_place_to_no_third() {
-        let times: [&[f64]; 3] = [
-            &[1.0, 1.0, 1.0, 9.0, 9.0],
-            &[1.001, 1.001, 1.001, 9.0, 9.0],
-            &[5.0, 5.0, 5.0, 1.0, 1.0],
-        ];
-        let of = answer(&times, 0.01);
-        assert_eq!((of.best, of.tied, of.pair), (vec![0, 0, 2], 3, [0, 1]));
-    }
-
-    #[test]
-    fn of_those_that_are_never_best_the_better_is_second() {
-        assert_eq!(answer(&[&[9.0; 3], &[1.0; 3], &[2.0; 3]], 0.0).pair, [1, 2]);
-        let alone = answer(&[&[3.0, 4.0]], 0.01);
-        assert_eq!((alone.best, alone.tied, alone.pair), (vec![2], 0, [0, 0]));
-    }
-
-    #[test]
-    fn what_a_number_narrows_is_what_both_the_correlation_and_the_ends_allow() {
-        let range = Interval { low: 1.0, median: 1.5, high: 2.0 };
-        let of = |correlation, ends| Influence::narrowing(correlation, ends, &range);
-        assert_eq!(of(0.0, [1.0, 2.0]), 0.0);
-        // All of the range, and three fifths of the correlation's variance: 0.8 of its width is left.
-        assert!((of(1.0, [2.0, 1.0]) - 0.5).abs() < 1e-9);
-        assert!((of(0.6, [1.0, 2.0]) - (1.0 - 0.5_f64.powf(0.2))).abs() < 1e-9);
-        // An accident: at its ends it does nothing.
-        assert!(of(0.9, [1.5, 1.501]) < 0.001);
-        // What hardly varies cannot get narrower.
-        let flat = Interval { low: 1.0, median: 1.001, high: 1.002 };
-        assert!(Influence::narrowing(0.99, [1.0, 1.3], &flat) < 0.002);
-    }
-
-    #[test]
-    fn another_is_best_at_an_end_beyond_a_tie() {
-        let turns = |ends, tie| {
-            let number = Uncertain {
-                name: "prices.walk".into(),
-                quality: Quality::Proxy,
-                known: None,
-                low: 1.0,
-                high: 2.0,
-                is_assumed: false,
-            };
-            Influence { number, correlation: 0.5, ends, narrows: 0.0 }.turns([0, 1], tie)
-        };
-        assert!(turns([0.995, 1.02], 0.0) && turns([1.02, 0.995], 0.0));
-        assert!(!turns([0.995, 1.02], 0.01), "they come to the same there");
-        assert!(turns([0.98, 1.02], 0.01) && turns([1.0, 0.98], 0.01));
-        assert!(!turns([0.9, 0.95], 0.01), "the other is best at both");
-        assert!(!turns([1.0, 1.5], 0.0) && !turns([1.0, 0.5], 0.0), "as before without a tie");
-    }
-
-    #[test]
-    fn a_number_is_named_that_turns_the_answer_or_narrows_it() {
-        let machine = Machine::named("zen4").unwrap();
-        let walk = machine.model.prices.charge(Price::Walk) as f64;
-        let ranges = crate::data::Files::own().ranges().unwrap();
-        let names = |times: f64, power: f64| -> Vec<String> {
-            let question = Question {
-                machine: &machine,
-                ranges: &ranges,
-                assumed: &[],
-                strategies: &["one".to_owned(), "other".to_owned()],
-                machines: 24,
-                seed: 0,
-                tie: 0.0,
-                near: 0.0,
-                influences: true,
-            };
-            let ask = |machine: &Machine, strategy: &str, _: u64| {
-                let walk = machine.model.prices.charge(Price::Walk) as f64 / walk;
-                let value = if strategy == "one" { 1.0 } else { times * walk.powf(power) };
-                Ok(vec![Metric { key: "time", unit: "s", value }])
-            };
-            let influences = question.answer(&ask).unwrap().influences;
-            influences.into_iter().map(|one| one.number.name).collect()
-        };
-        assert_eq!(names(2.0, 1.0), ["prices.walk"], "it narrows the answer");
-        assert_eq!(names(2.0, 0.02), [""; 0], "by 2 %, from twice to twice");
-        assert_eq!(names(1.0, 0.02), ["prices.walk"], "by 2 %, from one to the other");
-    }
-
-    #[test]
-    fn of_two_that_are_nearly_as_often_best_the_one_that_loses_less_leads() {
-        // The first is best on three of five machines by one, the other on two by ten.
-        let times: [&[f64]; 2] = [&[1.0, 1.0, 1.0, 12.0, 12.0], &[2.0, 2.0, 2.0, 2.0, 2.0]];
-        let of = nearly(&times, 0.01, 0.2);
-        assert_eq!((of.pair, of.lost), ([1, 0], vec![[4.0, 10.0], [0.6, 1.0]]));
-        assert_eq!(
-            nearly(&times, 0.01, 0.1).pair,
-            [0, 1],
-            "one machine of five is more than a tenth"
-        );
-        assert_eq!(answer(&times, 0.01).pair, [0, 1]);
-        // One that is always second loses least, and is never best.
-        let third = [times[0], times[1], &[1.5, 1.5, 1.5, 2.5, 2.5]];
-        assert_eq!(nearly(&third, 0.01, 0.2).pair, [1, 0]);
-    }
-
-    #[test]
-    fn so_few_machines_show_no_correlation() {
-        let least = |machines: usize| ERRORS / (machines as f64 - 1.0).sqrt();
-        assert!(least(FEW) >= 1.0 && least(FEW + 1) < 1.0);
-    }
-
-    #[test]
-    fn between_the_ends_lie_as_many_as_is_said_however_few_there_are() {
-        for count in 1..=100 {
-            let values: Vec<f64> = (0..count).map(|i| f64::from(i * i)).collect();
-            for tail in [0.05, 0.1] {
-                let of = Interval::with_tails(values.clone(), tail).unwrap();
-                let inside = values.iter().filter(|&&value| of.has(value)).count() as f64;
-                let least = (1.0 - 2.0 * tail) * f64::from(count);
-                assert!(inside >= least - 1e-9, "{inside} of {count}, {tail}");
-                // Without its ends it would have fewer.
-                assert!(inside - 2.0 < least + 1e-9, "{inside} of {count}, {tail}");
-                assert!(of.has(of.median));
-            }
-        }
-    }
-
-    #[test]
-    fn an_interval_has_tails_of_the_size_that_was_asked_for() {
-        let numbers: Vec<f64> = (0..=100).rev().map(f64::from).collect();
-        let ends = |of: Option<Interval>| of.map(|of| [of.low, of.median, of.high].map(f64::round));
-        assert_eq!(ends(Interval::of(numbers.clone())), Some([10.0, 50.0, 90.0]));
-        assert_eq!(ends(Interval::with_tails(numbers, 0.05)), Some([5.0, 50.0, 95.0]));
-    }
-}
+mod tests;

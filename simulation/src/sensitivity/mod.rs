@@ -14,8 +14,16 @@
 pub mod answer;
 mod rank;
 pub mod sample;
+mod standing;
 pub mod words;
 
+/// Two results are as good as each other where the better is at most this part better: what model and machine repeat to.
+pub const TIE: f64 = 0.01;
+/// Fewer plausible machines than these say nothing of how sure an answer is.
+pub const LEAST: usize = 4;
+/// More are not asked.
+pub const MOST: usize = 10_000;
+
 pub(crate) use answer::foremost;
-pub use answer::{Answer, FEW, Influence, Interval, Question, best_of};
+pub use answer::{Answer, FEW, Influence, Interval, Otherwise, Question, best_of};
 pub use sample::{Gaps, Plausible, Uncertain, plausible, uncertain};

@@ -3,7 +3,7 @@
 use lookaside_terminal::grid::{number, times};
 
 use super::{
-    answer::{Answer, Influence, Interval},
+    answer::{Answer, Influence, Interval, Otherwise},
     sample::Gaps,
 };
 use crate::{
@@ -14,46 +14,88 @@ use crate::{
 /// So many machines show a price that decides half of an answer.
 const ENOUGH: usize = 24;
 
-/// Sentences, each a line: how sure an answer is, and what the machine has no price for.
+/// Sentences, each a line: how sure an answer is and by which metric, what other metrics say, and what the machine has no
+/// price for.
 #[must_use]
 pub fn sentences(answer: &Answer, strategies: &[String], machine: &str) -> Vec<String> {
-    certainty(answer, strategies).into_iter().chain(gaps(&answer.gaps, machine)).collect()
+    let [leader, second] = answer.pair;
+    let by = if leader == second { String::new() } else { format!("By `{}`, ", answer.metric) };
+    let first = by + &verdict(answer, strategies);
+    let rest = reasons(answer).into_iter().chain([record()]);
+    let lines = [first].into_iter().chain(otherwise(answer, strategies)).chain(rest);
+    lines.chain(gaps(&answer.gaps, machine)).collect()
 }
 
 /// How sure an answer is, what it turns on and what would settle it; each sentence a line.
 #[must_use]
 pub fn certainty(answer: &Answer, strategies: &[String]) -> Vec<String> {
+    [verdict(answer, strategies)].into_iter().chain(reasons(answer)).chain([record()]).collect()
+}
+
+/// Which strategy is best on how many machines, and by how much.
+fn verdict(answer: &Answer, strategies: &[String]) -> String {
     let Answer { machines, best, tied, pair: [leader, second], gain, .. } = answer;
-    let first = if leader == second {
+    let [one, other] = [leader, second].map(|&strategy| strategies[strategy].as_str());
+    let share = |count: usize| (100.0 * count as f64 / *machines as f64).round();
+    if leader == second {
         let range = format!("{} to {}", number(gain.low), number(gain.high));
-        let metrics = answer.outcomes.first().and_then(|machines| machines.first()?.first());
-        let unit = metrics.map_or("", |metric| metric.unit);
-        let space = if unit.is_empty() { "" } else { " " };
-        format!(
-            "{} on at least 80 % of {machines} plausible machines of this kind: {range}{space}{unit}.",
-            answer.metric
-        )
-    } else if tied == machines {
-        let names = [leader, second].map(|&strategy| &strategies[strategy]);
-        let [one, other] = names;
-        format!("{one} and {other} come to the same on all {machines} plausible machines.")
-    } else {
-        let share = |count: usize| (100.0 * count as f64 / *machines as f64).round();
-        let same = match tied {
-            0 => String::new(),
-            _ => format!(" (on {} % the best two come to the same)", share(*tied)),
-        };
-        format!(
-            "{} is best on {} % of {machines} plausible machines of this kind{same}, {} to {} as good \
-             as {} on at least 80 % of them.",
-            strategies[*leader],
-            share(best[*leader]),
-            times(gain.low),
-            times(gain.high),
-            strategies[*second]
-        )
+        let space = if unit(answer).is_empty() { "" } else { " " };
+        return format!(
+            "{} on at least 80 % of {machines} plausible machines of this kind: {range}{space}{}.",
+            answer.metric,
+            unit(answer)
+        );
+    }
+    if tied == machines {
+        return format!("{one} and {other} come to the same on all {machines} plausible machines.");
+    }
+    if answer.is_tie() {
+        return format!(
+            "{one} and {other} come to the same, to {} %, on at least 80 % of {machines} plausible machines of this kind; {one} {} \
+             best on {} %.",
+            100.0 * answer.tie,
+            is(one),
+            share(best[*leader])
+        );
+    }
+    let same = match tied {
+        0 => String::new(),
+        _ => format!(" (on {} % the best two come to the same)", share(*tied)),
     };
-    [first].into_iter().chain(reasons(answer)).chain([record()]).collect()
+    format!(
+        "{one} {} best on {} % of {machines} plausible machines of this kind{same}, {} to {} as good as {other} on at least \
+         80 % of them.",
+        is(one),
+        share(best[*leader]),
+        times(gain.low),
+        times(gain.high),
+    )
+}
+
+/// The unit of the metric that decides.
+fn unit(answer: &Answer) -> &'static str {
+    let metrics = answer.outcomes.first().and_then(|machines| machines.first());
+    let metric = metrics.into_iter().flatten().find(|one| one.key == answer.metric);
+    metric.map_or("", |metric| metric.unit)
+}
+
+/// The verb for a side: strategies, traces and knobs are one, settings are several.
+fn is(side: &str) -> &'static str {
+    if side.ends_with("settings") { "are" } else { "is" }
+}
+
+/// By which other metrics another strategy is best; nothing where none is.
+fn otherwise(answer: &Answer, strategies: &[String]) -> Option<String> {
+    let share = |count: usize| (100.0 * count as f64 / answer.machines as f64).round();
+    let say = |one: Otherwise| {
+        let best = &strategies[one.strategy];
+        format!("{best} by `{}`, on {} %", one.metric, share(one.best_on))
+    };
+    let all: Vec<String> = answer.otherwise().into_iter().map(say).collect();
+    let which = if answer.is_tie() { "One" } else { "Another" };
+    let all_of = all.join("; ");
+    let text = format!("{which} is best by other metrics: {all_of}. `--metric NAME` decides.");
+    (!all.is_empty()).then_some(text)
 }
 
 /// How far the model has been off where others measured, which no range of prices has in it.
@@ -346,107 +388,4 @@ fn is_measured(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use lookaside_machine::timed::Price;
-
-    use super::*;
-    use crate::sensitivity::Uncertain;
-
-    /// An answer on nine machines of ten that turns on these prices, each with the answer at both ends of its range.
-    fn answer(influences: &[(&str, [f64; 2])]) -> Answer {
-        let influence = |&(key, ends): &(&str, [f64; 2])| {
-            let (name, quality) = (format!("prices.{key}"), Quality::Proxy);
-            let number =
-                Uncertain { name, quality, known: None, low: 1e3, high: 2e3, is_assumed: false };
-            Influence { number, correlation: 0.5, ends, narrows: 0.12 }
-        };
-        Answer {
-            machines: 10,
-            outcomes: Vec::new(),
-            intervals: Vec::new(),
-            metric: "time",
-            best: vec![9, 1],
-            tied: 0,
-            tie: 0.0,
-            lost: vec![[0.0; 2]; 2],
-            pair: [0, 1],
-            gain: Interval { low: 0.9, median: 1.5, high: 2.0 },
-            influences: influences.iter().map(influence).collect(),
-            gaps: Gaps::default(),
-            readings: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn which_ranges_are_assumed_is_said() {
-        let names = |keys: &[&str]| keys.iter().map(|key| format!("prices.{key}")).collect();
-        let of = |unpriced: &[&str], assumed: &[&str]| {
-            let (unpriced, assumed): (Vec<String>, _) = (names(unpriced), names(assumed));
-            let tag_as = unpriced.contains(&"prices.flush_tag".to_owned()).then_some("root_flush");
-            gaps(&Gaps { unpriced, assumed, tag_as }, "turin")
-        };
-        assert_eq!(of(&[], &[]), None);
-        let all = of(&["hit", "fence", "fabric_sync"], &["interrupt_exit", "fabric_sync"]).unwrap();
-        assert!(all.contains("no price for a cache hit, a memory fence: "), "{all}");
-        assert!(
-            all.contains("Nor for a wait's part of the interconnect: ")
-                && all.contains("an assumed range"),
-            "{all}"
-        );
-        assert!(all.contains("Its file assumes the return from an interrupt"), "{all}");
-        let read = of(&["hit"], &[]).unwrap();
-        assert!(!read.contains("assumed") && read.contains("range from the literature"), "{read}");
-        let tag = of(&["hit", "flush_tag"], &[]).unwrap();
-        assert!(tag.contains("no price for a cache hit: free with"), "{tag}");
-        assert!(
-            tag.contains("none for a flush of one tag (PCID, ASID) either, which takes as long as a switch of page tables that flushes"),
-            "{tag}"
-        );
-        let tag = of(&["flush_tag"], &[]).unwrap();
-        assert!(
-            tag.starts_with("turin has no price for a flush of one tag (PCID, ASID), which takes as long as a switch"),
-            "{tag}"
-        );
-        let alone = of(&["fabric_sync"], &["fabric_sync"]).unwrap();
-        assert!(!alone.contains("literature"), "{alone}");
-    }
-
-    #[test]
-    fn every_price_has_words_of_its_own() {
-        let mut all: Vec<&str> = Price::ALL.iter().map(|price| about(price.key())).collect();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), Price::ALL.len());
-        assert!(Price::ALL.iter().all(|price| about(price.key()).contains(' ')), "no raw keys");
-    }
-
-    #[test]
-    fn the_price_that_turns_the_answer_is_measured_or_said_not_to_be() {
-        let of = answer(&[("walk", [1.1, 1.2]), ("flush_page", [0.9, 2.0])]);
-        assert_eq!(measurement(&of), Some("flush_page"), "the other price never turns it");
-        let all = reasons(&of).concat();
-        assert!(all.contains(
-            "What settles it most: on such a machine, `lookaside calibrate --only flush_page`: it may turn the answer, and \
-             the range of the ratio would be 12 % smaller."
-        ));
-        let of = answer(&[("walk", [1.1, 1.2]), ("fabric_sync", [0.9, 2.0])]);
-        assert_eq!(unmeasured(&of).unwrap().number.name, "prices.fabric_sync");
-        let all = reasons(&of).concat();
-        assert!(
-            !all.contains("settles")
-                && all.contains("`lookaside calibrate` cannot measure fabric_sync")
-        );
-        let helps = "this helps most: `lookaside calibrate --only walk`: the range of the ratio would be 12 % smaller.";
-        assert!(all.contains(helps), "{all}");
-        let mut of = answer(&[("flush_page", [0.9, 2.0])]);
-        of.influences[0].number.name = "paths.protect".to_owned();
-        let all = reasons(&of).concat();
-        let file = "`lookaside calibrate --output FILE`, whose file has paths.protect: it may turn the answer";
-        assert!(
-            all.contains(file) && measurement(&of).is_none() && unmeasured(&of).is_none(),
-            "{all}"
-        );
-        let settled = Answer { best: vec![10, 0], ..answer(&[("flush_page", [1.1, 2.0])]) };
-        assert_eq!((measurement(&settled), unmeasured(&settled)), (None, None));
-    }
-}
+mod tests;

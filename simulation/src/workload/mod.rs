@@ -9,6 +9,7 @@ mod fresh_spaces;
 mod intervals;
 mod lat_ctx;
 mod madvise;
+mod metrics;
 mod migrate;
 mod mprotect;
 mod mprotect_pair;
@@ -32,6 +33,7 @@ use std::{
 use lookaside_machine::timed::Report;
 use lookaside_terminal::Refused;
 
+pub use self::metrics::check_metric;
 use crate::data::{Machine, Program, Text};
 
 /// What a workload is to run on.

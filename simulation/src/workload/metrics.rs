@@ -1,0 +1,145 @@
+//! The names of what workloads measure, which are known before one runs.
+
+use lookaside_terminal::{Refused, names};
+
+use super::{file, find, opened};
+use crate::data::Program;
+
+/// What the workloads that are built in measure. `build` has `elapsed` on machines where somebody measured a build.
+const BUILT_IN: &[(&str, &[&str])] = &[
+    ("build", &["slowdown", "elapsed"]),
+    ("exit_group", &["exit_time", "exit_share"]),
+    ("fileserver", &["shootdown_time", "useful_share", "handler_time", "invalidate_time", "rate"]),
+    ("flush_range", &["flush_cycles", "miss_cost"]),
+    ("fresh_spaces", &["time_per_switch"]),
+    ("lat_ctx", &["time_per_switch"]),
+    ("madvise", &["time_per_iteration"]),
+    ("migrate", &["time_per_iteration"]),
+    ("mprotect", &["time_per_iteration"]),
+    ("mprotect_pair", &["time_of_read", "time_of_write"]),
+    ("munmap", &["munmap_time"]),
+    ("munmap_cores", &["munmap_time"]),
+    ("pingpong", &["time_per_iteration", "misses_per_iteration"]),
+    ("pthread_mmap", &["elapsed"]),
+    ("sort", &["elapsed"]),
+    ("storm", &["operation_time", "operations"]),
+    ("tcmalloc", &["elapsed"]),
+    ("tlb_flush2", &["iterations", "flush_share"]),
+    ("tlbi", &["time_per_slot"]),
+];
+
+/// What every workload of a file measures besides what it counts and times.
+const OF_FILES: [&str; 3] = ["interrupted", "flushing", "interrupts"];
+
+/// Refuses a metric that the workload of that name, or of that file, does not measure.
+///
+/// # Errors
+///
+/// With the nearest metric, or if there is no such workload.
+pub fn check_metric(workload: &str, metric: &str) -> Result<(), Refused> {
+    let unknown = |all: &[&str]| match all.contains(&metric) {
+        true => Ok(()),
+        false => Err(names::unknown("metric", metric, all.iter().copied())),
+    };
+    if file::is_path(workload) {
+        return unknown(&of_file(opened(workload)?.program()));
+    }
+    let name = find(workload)?.name;
+    match BUILT_IN.iter().find(|(of, _)| *of == name) {
+        Some((_, all)) => unknown(all),
+        None => Ok(()),
+    }
+}
+
+/// What a workload of a file measures: what it counts, what it times, and how long it takes if one of its threads ends.
+fn of_file(program: &Program) -> Vec<&str> {
+    let texts = || program.threads.iter().map(|threads| threads.program.text.as_str());
+    let mut all: Vec<&str> = OF_FILES.to_vec();
+    all.extend(texts().flat_map(statements).filter_map(|words| match words {
+        [Some("count" | "begin"), name] => name,
+        _ => None,
+    }));
+    let is_endless = |text| statements(text).any(|words| words[0] == Some("forever"));
+    if texts().any(|text| !is_endless(text)) {
+        all.push("elapsed");
+    }
+    all
+}
+
+/// The first two words of each statement.
+fn statements(text: &str) -> impl Iterator<Item = [Option<&str>; 2]> {
+    text.lines().map(|line| {
+        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+        [words.next(), words.next()]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        data::{Machine, Text},
+        workload::{Setup, admit, all, run},
+    };
+
+    /// A workload that counts `allocs`, times `un`, and ends or does not.
+    fn file(name: &str, last: &str) -> String {
+        let text = format!(
+            "about = \"a test\"\ntime = \"20 us\"\ncpus = 2\n[[space]]\nname = \"a\"\npages = 8\n[[threads]]\nname = \"t\"\n\
+             space = \"a\"\nprogram = \"\"\"\n{last}\n  begin un # count others\n  unmap 0 1\n  end un\n  count allocs\ndone\n\"\"\"\n"
+        );
+        admit(&Text::new(name, text)).unwrap()
+    }
+
+    #[test]
+    fn what_a_file_measures_is_known_before_it_runs() {
+        let machine = Machine::named("zen4").unwrap();
+        for (name, last, ends) in [("a.toml", "forever", false), ("b.toml", "repeat 3", true)] {
+            let name = file(name, last);
+            let options = BTreeMap::new();
+            let (cpus, x) = (None, None);
+            let strategy = "lookaside";
+            let setup = Setup {
+                machine: &machine,
+                strategy,
+                cpus,
+                x,
+                options: &options,
+                seed: 1,
+                timeline: 0,
+            };
+            let outcome = run(&name, &setup).unwrap();
+            let mut measured: Vec<&str> = outcome.metrics.iter().map(|one| one.key).collect();
+            let workload = opened(&name).unwrap();
+            let mut known = of_file(workload.program());
+            measured.sort_unstable();
+            known.sort_unstable();
+            assert_eq!(known, measured);
+            assert_eq!(check_metric(&name, "elapsed").is_ok(), ends);
+            let why = check_metric(&name, "alocs").unwrap_err().0;
+            assert!(why.contains("`alocs`") && why.contains("`allocs`"), "{why}");
+            check_metric(&name, "un").unwrap();
+            check_metric(&name, "others").unwrap_err();
+        }
+    }
+
+    #[test]
+    fn what_is_built_in_says_what_it_measures() {
+        let known = |name: &str| BUILT_IN.iter().find(|(of, _)| *of == name).map(|(_, all)| *all);
+        for entry in all() {
+            let all = known(entry.name).unwrap_or_else(|| panic!("{}: no metrics", entry.name));
+            check_metric(entry.name, all[0]).unwrap();
+            check_metric(entry.name, "nope").unwrap_err();
+        }
+        let (machine, options) =
+            (Machine::named("zen4").unwrap(), BTreeMap::from([("operations".to_owned(), 20.0)]));
+        let (cpus, x, strategy) = (Some(2), None, "lookaside");
+        let setup =
+            Setup { machine: &machine, strategy, cpus, x, options: &options, seed: 1, timeline: 0 };
+        let outcome = run("storm", &setup).unwrap();
+        let measured: Vec<&str> = outcome.metrics.iter().map(|one| one.key).collect();
+        assert_eq!(known("storm"), Some(&measured[..]));
+    }
+}
