@@ -119,4 +119,21 @@ fn so_few_plausible_machines_are_refused_as_elsewhere() {
     assert!(!written(&run(&path, &["--plausible", "0"])).contains("of 4 plausible"));
 }
 
+#[test]
+fn a_sweep_runs_on_the_cpus_that_are_asked_for() {
+    let (_folder, path) = file(&WORKLOAD.replace("cpus = 4\n", ""));
+    let sweep = ["sweep", &path, "--machine", "zen4", "--over", "pages=1,2", "--seeds", "1"];
+    let text = written(&[&sweep[..], &["--cpus", "3"]].concat());
+    assert!(text.contains("lookaside 1 3 ") && text.contains("lookaside 2 3 "), "{text}");
+    assert!(
+        refused(&[&sweep[..], &["--cpus", "999"]].concat()).contains("999 CPUs; machine `zen4`")
+    );
+}
+
+/// The rows of a table for spreadsheets, without its header.
+fn rows(text: &str) -> Vec<Vec<String>> {
+    let line = |line: &str| line.split(',').map(str::to_owned).collect();
+    text.lines().skip(1).map(line).collect()
+}
+
 #[cfg(feature = "traces")]

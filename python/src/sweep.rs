@@ -57,6 +57,7 @@ impl Spec {
             machines,
             strategies: self.strategies,
             over: (self.over, self.values),
+            cpus: None,
             options: self.options,
             defaults: book.options(self.workload.name(), &Settings::new()),
             prices: prices.collect::<Result<_, _>>()?,

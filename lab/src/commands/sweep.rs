@@ -44,6 +44,9 @@ pub(crate) struct Arguments {
     /// The strategies.
     #[arg(long, value_name = "STRATEGY,...", value_delimiter = ',', default_value = "lookaside")]
     strategy: Vec<String>,
+    /// Number of CPUs, for workloads that do not fix it.
+    #[arg(long, value_name = "N")]
+    cpus: Option<usize>,
     /// A price of all machines, in ns; may be given several times.
     #[arg(long, value_name = "PRICE=NS", value_parser = super::option)]
     set: Vec<(String, f64)>,
@@ -81,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let machines: Vec<Machine> =
         keys.iter().map(|key| book.machine(key).map(with_sockets)).collect::<Result<_, _>>()?;
     for machine in &machines {
-        super::check_place(workload, machine, None, None)?;
+        super::check_place(workload, machine, None, arguments.cpus)?;
     }
     let set: Vec<&str> = arguments.set.iter().map(|(name, _)| name.as_str()).collect();
     if let Some(name) = names::repeated(&set) {
@@ -93,6 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         machines,
         strategies: strategy.clone(),
         over: sweep::values(&arguments.over)?,
+        cpus: arguments.cpus,
         options: super::settings(&arguments.option)?,
         defaults: book.options(workload, &Settings::new()),
         prices: prices.collect::<Result<_, _>>()?,

@@ -64,6 +64,8 @@ pub struct ParameterSweep {
     pub strategies: Vec<String>,
     /// What it is over, as it was named, and the values.
     pub over: (String, Vec<f64>),
+    /// How many CPUs, for workloads that do not fix it; none where it is over that.
+    pub cpus: Option<usize>,
     /// Options of the workload that were given. One that the workload does not read is refused.
     pub options: Settings,
     /// What options are unless they are given.
@@ -161,7 +163,7 @@ impl ParameterSweep {
     ///
     /// # Errors
     ///
-    /// If a strategy does not exist, if the workload cannot be read, or if there is nothing to run.
+    /// If a strategy or the metric does not exist, if the workload cannot be read, or if there is nothing to run.
     pub fn prepare(self) -> Result<Prepared, Refused> {
         for name in &self.strategies {
             if !strategy::all().any(|entry| entry.name == name) {
@@ -176,6 +178,9 @@ impl ParameterSweep {
         }
         let over = Over::of(&self.over.0);
         self.check(&over)?;
+        if let Some(metric) = &self.metric {
+            workload::check_metric(&self.workload, metric)?;
+        }
         let [seed, count] = self.seeds;
         let is_empty = self.machines.is_empty() || self.strategies.is_empty() || count == 0;
         if is_empty || self.over.1.is_empty() {
@@ -207,11 +212,19 @@ impl ParameterSweep {
         let twice = match over {
             Over::Option(name) => self.options.contains_key(name),
             Over::Price(price) => self.prices.iter().any(|(one, _)| one == price),
-            Over::Cpus | Over::X => false,
+            Over::Cpus => self.cpus.is_some(),
+            Over::X => false,
         };
         if twice {
             let why = "is swept over and given a value as well";
             return Err(Refused(format!("`{name}` {why}: leave one out")));
+        }
+        let counts_cpus =
+            |name: &str| workload::find(name).is_ok_and(workload::Entry::x_counts_cpus);
+        if self.cpus.is_some() && *over == Over::X && counts_cpus(&self.workload) {
+            let why =
+                "x is the number of CPUs of this workload: leave it or the number of CPUs out";
+            return Err(Refused(format!("workload `{}`: {why}", self.workload)));
         }
         for &value in values {
             match over {
@@ -284,7 +297,7 @@ impl Prepared {
         let mut machine = self.machines[machine][sample].clone();
         let value = sweep.over.1[value];
         let mut given = sweep.options.clone();
-        let (mut x, mut cpus) = (None, None);
+        let (mut x, mut cpus) = (None, sweep.cpus);
         match &self.over {
             Over::Cpus => cpus = Some(value as usize),
             Over::X => x = Some(value),

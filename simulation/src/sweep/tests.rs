@@ -208,3 +208,34 @@ fn a_failure_is_one_line_and_no_room_is_none_where_a_machine_has_it() {
     swept.curves[0].points[0].samples = Err("stale translation".to_owned());
     assert_eq!(sweep.failed(&swept).len(), 2);
 }
+
+/// A sweep of a short storm over how long its CPUs compute.
+fn storm(over: &str, values: &[f64]) -> ParameterSweep {
+    ParameterSweep {
+        workload: "storm".to_owned(),
+        machines: vec![Machine::named("zen5").unwrap()],
+        strategies: vec!["lookaside".to_owned()],
+        over: (over.to_owned(), values.to_vec()),
+        options: Settings::from([("operations".to_owned(), 64.0)]),
+        seeds: [1, 1],
+        ..ParameterSweep::default()
+    }
+}
+
+#[test]
+fn a_metric_that_nothing_measures_is_refused_before_anything_runs() {
+    let sweep = ParameterSweep { metric: Some("operatons".to_owned()), ..storm("cpus", &[2.0]) };
+    let why = sweep.prepare().unwrap_err().0;
+    assert!(why.contains("operatons") && why.contains("`operations`"), "{why}");
+    let sweep = ParameterSweep { metric: Some("operations".to_owned()), ..storm("cpus", &[2.0]) };
+    assert_eq!(sweep.prepare().unwrap().run(&|| ()).unwrap().metric, "operations");
+}
+
+#[test]
+fn a_sweep_over_something_else_has_the_cpus_that_are_asked_for() {
+    let sweep = ParameterSweep { cpus: Some(3), ..storm("walk", &[10.0, 20.0]) };
+    let swept = sweep.prepare().unwrap().run(&|| ()).unwrap();
+    assert_eq!(swept.cpus("walk").as_deref(), Some("3 CPUs"));
+    let twice = ParameterSweep { cpus: Some(3), ..storm("cpus", &[2.0]) }.prepare().unwrap_err().0;
+    assert!(twice.contains("`cpus` is swept over and given a value as well"), "{twice}");
+}
