@@ -42,6 +42,8 @@ pub struct Comparison<'c> {
     pub seed: u64,
     /// What times are per.
     pub per: Per,
+    /// Whether the share of all CPUs' time decides, and not the time: of sides with other numbers of CPUs the larger does more.
+    pub by_share: bool,
 }
 
 /// Replays a side, which has one or more recordings, on a machine with a seed.
@@ -72,7 +74,7 @@ impl Comparison<'_> {
     ///
     /// If a side cannot be replayed.
     pub fn answer(&self, run: &Run<'_>, done: &Done<'_>) -> Result<Option<Answer>, Refused> {
-        let Self { machine, ranges, sides, machines, most, seed, per } = *self;
+        let Self { machine, ranges, sides, machines, most, seed, per, by_share } = *self;
         let replays = AtomicU64::new(0);
         let most = most.filter(|_| machines.is_none());
         if most == Some(0) {
@@ -108,15 +110,26 @@ impl Comparison<'_> {
             tie: TIE,
             near: 0.0,
             influences: machines > FEW,
-            metric: None,
+            metric: by_share.then_some(SHARE),
         };
         let ask = |machine: &Machine, side: &str, seed: u64| {
             let side = side.parse().map_err(Refused::because)?;
-            Ok(metrics(&run(machine, side, seed)?, per))
+            let runs = run(machine, side, seed)?;
+            let share = by_share.then(|| share(&runs));
+            Ok(metrics(&runs, per).into_iter().chain(share).collect())
         };
         let more = |more: usize| _ = replays.fetch_add(more as u64, Ordering::Relaxed);
         question.counted_answer(&ask, &more).map(Some)
     }
+}
+
+/// The metric that decides where sides have other numbers of CPUs: a part of the time of all of them.
+pub const SHARE: &str = "share";
+
+/// What is known as a part of the time of all CPUs: the middle of the recordings of a side.
+fn share(runs: &[Replayed]) -> Metric {
+    let share = |run: &Replayed| run.share_of(run.known());
+    Metric { key: SHARE, unit: "", value: Spread::of(runs.iter().map(share).collect()).median }
 }
 
 /// The middle of the recordings of a side; of an even number, the mean of the two.
@@ -165,6 +178,8 @@ impl Inputs {
             spent.fetch_add(replayed.events, Ordering::Relaxed);
             Ok(vec![replayed])
         };
-        Comparison { machine, ranges, sides, machines, most, seed, per }.answer(&run, done)
+        let by_share = false;
+        Comparison { machine, ranges, sides, machines, most, seed, per, by_share }
+            .answer(&run, done)
     }
 }

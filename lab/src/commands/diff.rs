@@ -130,7 +130,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         names.clone().map(|name| if name == AS_RECORDED { RECORDED.to_owned() } else { name });
     let how_sure = plausible::how_sure(answer.as_ref(), &settings, &[among.to_owned()]);
     let certainty = answer.as_ref().map(|answer| super::run::certainty(answer, &settings));
-    let known = [difference.known.before.median, difference.known.after.median];
+    let known = plausible::compared(answer.as_ref(), &difference);
     let turned = plausible::turned(answer.as_ref(), &known, &settings);
     let names = [names[0].as_str(), names[1].as_str()];
     let assumed: Vec<&String> = sides.iter().flatten().flat_map(|side| &side.assumed).collect();

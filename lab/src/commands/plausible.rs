@@ -3,7 +3,8 @@
 use lookaside_replay::{
     advice::TIE,
     assume::CostsOf,
-    plausible::Done,
+    difference::Difference,
+    plausible::{Done, SHARE},
 };
 use lookaside_simulation::{
     data::{Machine, Ranges},
@@ -58,6 +59,13 @@ pub(super) fn how_sure(answer: Option<&Answer>, sides: &[String], more: &[String
     let lines = words::certainty(answer, sides);
     let lines = lines.iter().chain(more).map(|line| format!("* {}", wrapped(line, 0)));
     format!("how sure this is\n\n{}\n", lines.collect::<String>())
+}
+
+/// What plausible machines compare of two sides, with the file's numbers: what is known, or its share of all CPUs' time.
+pub(super) fn compared(answer: Option<&Answer>, of: &Difference) -> [f64; 2] {
+    let by_share = answer.is_some_and(|answer| answer.metric == SHARE);
+    let known = if by_share { &of.known_share } else { &of.known };
+    [known.before.median, known.after.median]
 }
 
 /// That what takes less on most plausible machines is not what takes less with the file's numbers, which these are for the

@@ -7,6 +7,7 @@ use lookaside_replay::{
     assume::{fitting_machine, usual_flushes, usual_strategies},
     difference::{Change, Difference, Per, Side},
     inputs::has_flushes,
+    plausible::SHARE,
     what_if::{Knob, Scenario},
 };
 use lookaside_simulation::{reproduce::Book, sensitivity::Answer};
@@ -203,7 +204,10 @@ pub(super) fn to_csv(of: &Difference, answer: Option<&Answer>, is_turned: bool) 
             let [before, after] = [0, 1].map(|side| answer.intervals[side][place]);
             let numbers =
                 [before.median, before.low, before.high, after.median, after.low, after.high];
-            row("plausible", [metric.key, ""], time, numbers.map(|ms| ms * 1e9));
+            match metric.key {
+                SHARE => row("plausible", [metric.key, ""], "", numbers),
+                _ => row("plausible", [metric.key, ""], time, numbers.map(|ms| ms * 1e9)),
+            }
         }
         for (what, [before, after]) in [
             ("best_on", [answer.best[0], answer.best[1]]),

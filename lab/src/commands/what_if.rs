@@ -89,8 +89,8 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// What knobs would change, and whether plausible machines say otherwise.
-    fn answer(&self, settings: &str, of: &Difference, turned: Option<&str>) -> String {
+    /// What knobs would change, with whether there are as many CPUs then, and whether plausible machines say otherwise.
+    fn answer(&self, settings: &str, of: (&Difference, bool), turned: Option<&str>) -> String {
         let text = answer(self.read, self.now, settings, of);
         match turned {
             Some(turned) => format!("{text} {turned}"),
@@ -110,7 +110,7 @@ impl Case<'_> {
 
 /// That the order of the two sides is another on plausible machines.
 fn turned(settings: &str, of: &Difference, plausible: Option<&Answer>) -> Option<String> {
-    let known = [of.known.before.median, of.known.after.median];
+    let known = plausible::compared(plausible, of);
     plausible::turned(plausible, &known, &side_names(settings))
 }
 
@@ -130,7 +130,8 @@ fn together(case: &Case<'_>, knobs: &[Knob]) -> super::Result {
     let plausible = case.on_plausible_machines(knobs)?;
     let sides = side_names(&settings);
     let turned = turned(&settings, &difference, plausible.as_ref());
-    let sentence = case.answer(&settings, &difference, turned.as_deref());
+    let of = (&difference, now.cpus == then.cpus);
+    let sentence = case.answer(&settings, of, turned.as_deref());
     let text = match options.output.format {
         Format::Json => {
             let mut about = json!({
@@ -168,7 +169,12 @@ fn assumptions<'a>(assumed: impl Iterator<Item = &'a String>) -> String {
 }
 
 /// What knobs would change, in a sentence or two.
-fn answer(read: &Read, now: &Scenario, settings: &str, of: &Difference) -> String {
+fn answer(
+    read: &Read,
+    now: &Scenario,
+    settings: &str,
+    (of, has_same_cpus): (&Difference, bool),
+) -> String {
     let [was, is] =
         [&of.known_share.before, &of.known_share.after].map(|spread| scene::share(spread.median));
     let cpus = counted(now.cpus, "CPU", "CPUs");
@@ -187,7 +193,8 @@ fn answer(read: &Read, now: &Scenario, settings: &str, of: &Difference) -> Strin
     let spends = format!(
         "{place} spends {was} of the time of all CPUs on TLB flushes and switches{unpriced}; with {settings} it would be {is}"
     );
-    let largest = scene::largest(of).map_or(String::new(), |change| {
+    // Of other CPUs the times are of more or less work.
+    let largest = scene::largest(of).filter(|_| has_same_cpus).map_or(String::new(), |change| {
         let ms = |value: f64| number(value / 1e9);
         format!(
             " Most changes what `{}` of `{}` costs: {} ms a second now, {} then.",

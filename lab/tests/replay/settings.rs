@@ -51,6 +51,36 @@ fn plausible_machines_are_asked_of_settings() {
     assert!(status == Some(2) && why.contains("0, or 4 to 10000 machines"), "{why}");
 }
 
+/// Twice as many CPUs do twice the work: that is no loss.
+#[test]
+fn other_numbers_of_cpus_are_compared_by_shares() {
+    let words = [
+        "what-if",
+        "traces/threads.trace",
+        "cpus=8",
+        "--machine",
+        "zen4",
+        "--seeds",
+        "1",
+        "--plausible",
+        "4",
+    ];
+    let of = json(&words);
+    assert_eq!(of["certainty"]["metric"], "share");
+    let change = |key: &str, side: &str| of["difference"][key][side]["median"].as_f64().unwrap();
+    let [time, share] =
+        ["known", "known_share"].map(|key| change(key, "after") / change(key, "before"));
+    let cpus = time / share;
+    assert!(cpus > 1.5, "{cpus}");
+    let gain = &of["certainty"]["gain"];
+    assert!(gain[2].as_f64() < Some(cpus.max(time)), "{gain} is not of the times, {time}");
+    let (_, rows) = csv(&words);
+    let share = row(&rows, &["plausible", "share", ""]);
+    assert!(number(&share[4]) < 1.0 && number(&share[7]) < 1.0, "{share:?}");
+    let (_, text, _) = lab(&words);
+    assert!(!text.contains("the recorded settings is"), "{text}");
+}
+
 /// The trace is of a guest, the machines are not, and one has INVLPGB.
 #[test]
 fn all_commands_take_the_same_strategy_of_linux() {

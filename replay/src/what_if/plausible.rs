@@ -49,7 +49,10 @@ impl Setting<'_> {
             scenarios.iter().map(replayed).collect()
         };
         let Some(first) = self.scenarios.first() else { return Ok(None) };
-        Comparison { machine: &first.machine, ranges, sides: 2, machines, most: None, seed: 1, per }
+        // As many CPUs more do as much more work.
+        let by_share = both.iter().flat_map(|of| of.knobs).any(|one| matches!(one, Knob::Cpus(_)));
+        let (machine, sides, most, seed) = (&first.machine, 2, None, 1);
+        Comparison { machine, ranges, sides, machines, most, seed, per, by_share }
             .answer(&run, done)
     }
 }

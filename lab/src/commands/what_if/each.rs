@@ -118,7 +118,7 @@ pub(super) fn each(case: &Case<'_>) -> super::super::Result {
     let turned = best.and_then(|(_, of)| turned(&settings, of, plausible.as_ref()));
     let sentence = match best {
         Some((_, of)) => {
-            let sentence = case.answer(&settings, of, turned.as_deref());
+            let sentence = case.answer(&settings, (of, true), turned.as_deref());
             sentence + &taken_back(of, spared).unwrap_or_default()
         }
         None => {
