@@ -34,7 +34,7 @@ use super::{
   strategy=NAME    another strategy of TLB coherence
 
 Examples:
-  lookaside what-if server.trace                      each knob by itself, the best first
+  lookaside what-if server.trace                      each knob by itself, the best first, and the library
   lookaside what-if server.trace thp=on
   lookaside what-if server.trace ceiling=8 pin=0-1    both together
   lookaside what-if server.trace --machine zen4 thp=on --format json")]

@@ -212,8 +212,15 @@ fn knobs_are_in_the_order_of_what_is_known() {
             && end(&after, "high") >= end(&before, "low");
         end(if is_same { &before } else { &after }, "median")
     };
+    // The library, which nobody who looks after a machine can turn on, is last and not the best.
+    let (library, knobs) = knobs.split_last().expect("knobs");
+    assert_eq!(library["knob"], "strategy=lookaside");
+    assert!(rank(library) < rank(&knobs[0]), "here it is better than all knobs");
     assert!(knobs.iter().map(rank).is_sorted(), "{:?}", knobs.iter().map(rank).collect::<Vec<_>>());
     assert_eq!(value["best"], knobs[0]["knob"]);
+    let answer = value["answer"].as_str().expect("a sentence");
+    assert!(answer.contains(&format!("; with {} it would be", knobs[0]["knob"].as_str().unwrap())));
+    assert!(answer.contains("Under the library in place of Linux's flushes, which is no knob"));
     assert_eq!(value["turned"], Value::Null, "none were asked");
     // Were refills counted, the order would be another.
     let refills = |of: &Value| {
@@ -226,7 +233,9 @@ fn knobs_are_in_the_order_of_what_is_known() {
         lab(&["what-if", "traces/threads.trace", "--seeds", "1", "--plausible", "0"]);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        text.contains("the least first, and of the same (`~`) the one with the fewest refills")
+        text.contains("of the knobs of Linux the least first, and of the same (`~`) the one with")
+            && text.contains("the library, no knob"),
+        "{text}"
     );
 }
 

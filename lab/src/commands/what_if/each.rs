@@ -18,14 +18,20 @@ use super::{
     Case, assumptions, side_names, turned,
 };
 
-/// In which order knobs are shown: by what is known, and those with the same of that by refills, which are assumed. What
+/// In which order knobs are shown, the library's strategy after those of Linux: by what is known, and those with the same of that by refills, which are assumed. What
 /// differs by no more than the spread is the same.
-fn rank([a, b]: [&Difference; 2]) -> core::cmp::Ordering {
+fn rank([(one, a), (other, b)]: [&(&Knob, Difference); 2]) -> core::cmp::Ordering {
     let known = |of: &Difference| match of.known.differs() {
         true => of.known.after.median,
         false => of.known.before.median,
     };
-    known(a).total_cmp(&known(b)).then(refills(a)[1].total_cmp(&refills(b)[1]))
+    let order = known(a).total_cmp(&known(b)).then(refills(a)[1].total_cmp(&refills(b)[1]));
+    is_of_linux(other).cmp(&is_of_linux(one)).then(order)
+}
+
+/// Whether whoever looks after a machine can turn it: another strategy is another kernel.
+const fn is_of_linux(knob: &Knob) -> bool {
+    !matches!(knob, Knob::Strategy(_))
 }
 
 /// Whether less is spent, by what is known.
@@ -55,6 +61,15 @@ fn taken_back(best: &Difference, spared: Option<&(&Knob, Difference)>) -> Option
     })
 }
 
+/// What the library would spend, which is no knob of Linux.
+fn library(changes: &[(&Knob, Difference)]) -> Option<String> {
+    let (_, of) = changes.iter().find(|(knob, _)| !is_of_linux(knob))?;
+    let share = scene::share(of.known_share.after.median);
+    Some(format!(
+        " Under the library in place of Linux's flushes, which is no knob, it would be {share}."
+    ))
+}
+
 /// Refills before and after, as assumed: they are not known from a trace.
 fn refills(of: &Difference) -> [f64; 2] {
     let refills = of.causes.iter().find(|cause| cause.what == ["refills"]);
@@ -82,7 +97,9 @@ fn candidates(now: &Scenario) -> Vec<Knob> {
     if recorded > 2 {
         all.push(Knob::Pin((0..recorded / 2).collect()));
     }
-    all.push(Knob::Strategy("lookaside".into()));
+    if !now.strategy.starts_with("lookaside") {
+        all.push(Knob::Strategy("lookaside".into()));
+    }
     all
 }
 
@@ -103,11 +120,12 @@ pub(super) fn each(case: &Case<'_>) -> super::super::Result {
         .zip(&sides[1..])
         .map(|((knob, _), side)| (knob, Difference::between(&sides[0], side, Per::Second)))
         .collect();
-    changes.sort_by(|(_, a), (_, b)| rank([a, b]));
-    let best = changes.first().filter(|(_, of)| is_less(of));
+    changes.sort_by(|a, b| rank([a, b]));
+    let of_linux = || changes.iter().filter(|(knob, _)| is_of_linux(knob));
+    let best = of_linux().next().filter(|(_, of)| is_less(of));
     // With refills as assumed.
     let sum = |(_, of): &&(&Knob, Difference)| both(of)[1];
-    let spared = changes.iter().filter(|(_, of)| is_less(of) && both(of)[1] < both(of)[0]);
+    let spared = of_linux().filter(|(_, of)| is_less(of) && both(of)[1] < both(of)[0]);
     let spared = spared.min_by(|a, b| sum(a).total_cmp(&sum(b)));
     let answer_of = |(knob, _): &(&Knob, Difference)| {
         case.on_plausible_machines(core::slice::from_ref(*knob)).transpose()
@@ -122,9 +140,10 @@ pub(super) fn each(case: &Case<'_>) -> super::super::Result {
             sentence + &taken_back(of, spared).unwrap_or_default()
         }
         None => {
-            format!("No knob makes `{}` spend less beyond the spread.", read.subject())
+            format!("No knob of Linux makes `{}` spend less beyond the spread.", read.subject())
         }
     };
+    let sentence = sentence + &library(&changes).unwrap_or_default();
     let sentences: BTreeSet<&String> = tried.iter().flat_map(|(_, then)| &then.assumed).collect();
     let text = match options.output.format {
         Format::Json => {
@@ -191,6 +210,10 @@ pub(super) fn each(case: &Case<'_>) -> super::super::Result {
             ];
             grid.row(["as recorded".to_owned()].into_iter().chain(cells));
             for (knob, of) in &changes {
+                let name = match is_of_linux(knob) {
+                    true => knob.to_string(),
+                    false => "the library, no knob".to_owned(),
+                };
                 let change = match of.known.ratio() {
                     _ if !of.known.differs() => "~".to_owned(),
                     Some(ratio) => percent(ratio - 1.0),
@@ -200,7 +223,7 @@ pub(super) fn each(case: &Case<'_>) -> super::super::Result {
                 let [_, refills] = self::refills(of);
                 let [_, sum] = both(of);
                 let cells = [ms(of.known.after.median), share, change, ms(refills), ms(sum)];
-                grid.row([knob.to_string()].into_iter().chain(cells));
+                grid.row([name].into_iter().chain(cells));
             }
             let table = match form {
                 Format::Markdown => grid.to_markdown(),
@@ -213,8 +236,8 @@ pub(super) fn each(case: &Case<'_>) -> super::super::Result {
                 })
                 .collect();
             let heading = format!(
-                "switches, flushes, waits and interrupted CPUs, all CPUs, under {}: the least first, and of the same (`~`) the one \
-                 with the fewest refills",
+                "switches, flushes, waits and interrupted CPUs, all CPUs, under {}: of the knobs of Linux the least first, and of \
+                 the same (`~`) the one with the fewest refills",
                 now.strategy
             );
             format!(
