@@ -66,6 +66,16 @@ fn interval(of: &Interval, form: impl Fn(f64) -> String) -> String {
     format!("{} ({} to {})", form(of.median), form(of.low), form(of.high))
 }
 
+/// On how many machines each of these would be best, were there no other.
+fn without_the_library(best: &[(String, usize)], machines: usize) -> String {
+    let one = |(place, (name, count)): (usize, &(String, usize))| match place {
+        0 => format!("{name} would be best on {count} of {machines} machines"),
+        _ => format!("{name} on {count}"),
+    };
+    let list: Vec<String> = best.iter().enumerate().map(one).collect();
+    format!("Without the library, {}.", list.join(", "))
+}
+
 impl Page<'_> {
     /// The answer; of a machine that stands for the recorded one with what that means for it.
     fn answer(&self) -> String {
@@ -243,9 +253,9 @@ impl Page<'_> {
             };
             (0..plausible.machines).filter(is_best).count()
         };
-        let one = |&i: &usize| format!("{} is best on {}", name(&mechanisms[i].strategy), wins(i));
-        let list: Vec<String> = others.iter().map(one).collect();
-        Some(format!("Of the others, {} of {} machines.", list.join(", "), plausible.machines))
+        let best: Vec<(String, usize)> =
+            others.iter().map(|&i| (name(&mechanisms[i].strategy), wins(i))).collect();
+        Some(without_the_library(&best, plausible.machines))
     }
 
     /// Why no mechanism is to be taken; nothing where one is, or where all are close to each other.
@@ -439,5 +449,19 @@ impl Page<'_> {
             "assumptions": self.limits(),
         });
         format!("{document:#}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_be_best_without_the_library_is_no_rival_of_the_table() {
+        let best = [("INVLPGB".to_owned(), 19), ("interrupts".to_owned(), 0)];
+        assert_eq!(
+            without_the_library(&best, 19),
+            "Without the library, INVLPGB would be best on 19 of 19 machines, interrupts on 0."
+        );
     }
 }
