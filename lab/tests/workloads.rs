@@ -136,4 +136,32 @@ fn rows(text: &str) -> Vec<Vec<String>> {
     text.lines().skip(1).map(line).collect()
 }
 
+#[test]
+fn a_table_for_spreadsheets_has_plain_numbers() {
+    let (_folder, path) = file(WORKLOAD);
+    for plausible in ["0", "4"] {
+        let text = written(&run(&path, &["--plausible", plausible, "--format", "csv"]));
+        for row in rows(&text) {
+            let numbers: Result<Vec<f64>, _> =
+                row[3..].iter().filter(|cell| !cell.is_empty()).map(|cell| cell.parse()).collect();
+            assert!(numbers.is_ok(), "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_named_twice_counts_once() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../workloads");
+    let [one, other] =
+        ["getppid.toml", "../workloads/getppid.toml"].map(|name| format!("{folder}/{name}"));
+    let of = |files: &[&str]| {
+        let more = ["--seeds", "1", "--format", "csv"];
+        String::from_utf8(lab(&[&["experiments"], files, &more].concat()).stdout).expect("text")
+    };
+    let once = of(&[&one]);
+    assert_eq!(of(&[&one, &other, &one]), once);
+    assert!(once.starts_with("file,what,unit,published,"), "{once}");
+    assert!(once.contains(",ns,"), "the unit has a column of its own: {once}");
+}
+
 #[cfg(feature = "traces")]

@@ -84,9 +84,10 @@ impl Prediction {
         self.value() / self.published.value
     }
 
-    /// By which factor it is off, up or down.
+    /// By which factor it is off, up or down: no factor makes what was published of the other sign.
     fn factor(&self) -> f64 {
-        self.ratio().max(self.ratio().recip())
+        let ratio = self.ratio();
+        if ratio > 0.0 { ratio.max(ratio.recip()) } else { f64::INFINITY }
     }
 
     /// Whether it could have failed: not a control, and not a gain of less than a tenth, which a model in which nothing
@@ -315,9 +316,54 @@ impl core::fmt::Display for Score {
         write!(
             f,
             "Of {all} predictions that could have failed, {within_10} are within 10 % and {within_25} within 25 % of what \
-             was published, half are within a factor of {half_within} and four fifths within {most_within}; of {directed} that \
-             compare two runs, {right} say right which is more."
+             was published, half are within {} and four fifths within {}; of {directed} that compare two runs, {right} say \
+             right which is more.",
+            a_factor(*half_within, "a factor of "),
+            a_factor(*most_within, "")
         )
+    }
+}
+
+/// A factor in words, with what stands before it.
+fn a_factor(factor: f64, before: &str) -> String {
+    if factor.is_finite() { format!("{before}{factor}") } else { "no factor".to_owned() }
+}
+
+/// The predictions for a spreadsheet: plain numbers, and their unit in a column of its own.
+#[must_use]
+pub fn csv(all: &[Prediction]) -> String {
+    let header = [
+        "file",
+        "what",
+        "unit",
+        "published",
+        "predicted",
+        "least",
+        "greatest",
+        "ratio",
+        "direction",
+    ];
+    let mut grid = Grid::new(header, &[0, 1, 2, 8]);
+    for one in all {
+        let spread = Spread::of(&one.samples);
+        let unit = one.published.unit.as_deref().unwrap_or_default();
+        let words = [one.file.as_str(), one.published.what.as_str(), unit];
+        let numbers =
+            [one.published.value, spread.median(), spread.least(), spread.greatest(), one.ratio()];
+        let numbers = numbers.map(|number| number.to_string());
+        let words = words.into_iter().map(str::to_owned);
+        grid.row(words.chain(numbers).chain([direction(one).to_owned()]));
+    }
+    grid.to_csv()
+}
+
+/// Whether a prediction says right which of two is more, in a word.
+fn direction(one: &Prediction) -> &'static str {
+    match (one.could_fail(), one.direction()) {
+        (false, _) => "control",
+        (_, None) => "",
+        (_, Some(true)) => "right",
+        (_, Some(false)) => "wrong",
     }
 }
 
@@ -330,19 +376,13 @@ pub fn grid(all: &[Prediction]) -> Grid {
         let spread = Spread::of(&one.samples);
         let unit = one.published.unit.as_deref().map_or(String::new(), |unit| format!(" {unit}"));
         let of = |value: f64| format!("{}{unit}", number(value));
-        let direction = match (one.could_fail(), one.direction()) {
-            (false, _) => "control",
-            (_, None) => "",
-            (_, Some(true)) => "right",
-            (_, Some(false)) => "wrong",
-        };
         grid.row([
             one.published.what.clone(),
             of(one.published.value),
             of(spread.median()),
             format!("{} to {}", number(spread.least()), number(spread.greatest())),
             number(one.ratio()),
-            direction.to_owned(),
+            direction(one).to_owned(),
         ]);
     }
     grid
@@ -400,3 +440,6 @@ fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! `lookaside experiments`: what others published of workload files, beside what the model predicts.
 
-use std::process::ExitCode;
+use std::{collections::BTreeSet, fs, process::ExitCode};
 
 use lookaside_simulation::experiment::{self, Prediction};
 use lookaside_terminal::Refused;
@@ -25,6 +25,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { files, seeds, output } = arguments;
     output.check()?;
+    let files = &once(files);
     let text = if output.format == Format::Markdown {
         experiment::report(files, *seeds)?
     } else {
@@ -38,12 +39,20 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         }
         match output.format {
             Format::Json => to_json(&all),
-            Format::Csv => experiment::grid(&all).to_csv(),
+            Format::Csv => experiment::csv(&all),
             _ => format!("{}\n{}\n", experiment::grid(&all).to_text(), experiment::score(&all)),
         }
     };
     output.write(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The files, each once: by whatever path one is named again, its values are no more.
+fn once(files: &[String]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    // What cannot be read is refused by its name.
+    let place = |file: &String| fs::canonicalize(file).unwrap_or_else(|_| file.into());
+    files.iter().filter(|file| seen.insert(place(file))).cloned().collect()
 }
 
 fn to_json(all: &[Prediction]) -> String {
