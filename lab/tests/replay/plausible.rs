@@ -53,6 +53,24 @@ fn a_replay_asks_the_machines_that_advise_asks() {
     }
 }
 
+/// The machine file has no price for much of it, so that its own share is below what is plausible.
+#[test]
+fn a_headline_has_no_share_outside_of_its_range() {
+    let words = ["replay", "traces/compile.trace", "--machine", "neoverse_n1", "--plausible", "8"];
+    let of = json(&words);
+    let answer = of["answer"].as_str().expect("a sentence");
+    let (_, shares) = answer.split_once("CPUs take ").expect("shares");
+    let numbers: Vec<f64> =
+        shares.split([' ', '(', ')']).filter_map(|word| word.parse().ok()).take(3).collect();
+    let [share, low, high] = numbers[..] else { panic!("{answer}") };
+    assert!(low <= share && share <= high, "{answer}");
+    assert!(answer.contains("That is the median of 8 plausible machines"), "{answer}");
+    assert!(
+        answer.contains("the machine file alone are not all among them: they give "),
+        "{answer}"
+    );
+}
+
 #[test]
 fn every_cause_has_a_range_and_the_causes_are_named() {
     let of = &json(&["replay", "traces/compile.trace", "--plausible", "8"])["certainty"];

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     super::{BAND, Replayed},
-    document::{Curve, CurvePoint, Document, part},
+    document::{Curve, CurvePoint, Document, Plausible, part},
     units::{factor, percent, time},
 };
 
@@ -24,7 +24,7 @@ const CLEAR: f64 = 1.05;
 /// If the document has no results.
 #[must_use]
 pub fn answer(document: &Document) -> String {
-    let mut text = known(document);
+    let mut text = known(document) + &ranges(document);
     if let Some(turned) = &document.turned {
         text = format!("{text} {turned}");
     }
@@ -40,6 +40,34 @@ pub fn answer(document: &Document) -> String {
     )
 }
 
+/// What the brackets are, and what the machine file alone gives where the shares are not that.
+fn ranges(document: &Document) -> String {
+    let Some(Plausible { machines, .. }) = &document.plausible else { return String::new() };
+    if document.medians().is_none() {
+        return format!(" In brackets: where at least 80 % of {machines} plausible machines are.");
+    }
+    let file = |result: &Replayed| {
+        format!("{} under `{}`", percent(part(result, result.known())), result.strategy)
+    };
+    let file: Vec<String> = document.results.iter().map(file).collect();
+    format!(
+        " That is the median of {machines} plausible machines, and in brackets is where at least 80 % of them are. The numbers of \
+         the machine file alone are not all among them: they give {}.",
+        file.join(", ")
+    )
+}
+
+/// The share of what is known under a strategy, with its range on plausible machines.
+fn share(document: &Document, place: usize) -> String {
+    let result = &document.results[place];
+    let share = |time: u64| percent(part(result, time));
+    let of = share(document.known()[place]);
+    match document.plausible.as_ref().and_then(|of| of.known.get(place)) {
+        Some(&[low, _, high]) => format!("{of} ({} to {})", share(low), share(high)),
+        None => of,
+    }
+}
+
 /// The sentence about what is known.
 fn known(document: &Document) -> String {
     let baseline = document.baseline();
@@ -53,32 +81,31 @@ fn known(document: &Document) -> String {
     };
     let place = format!("`{subject}` on {machine} with {cpus}");
     let upkeep = "on TLB flushes and switches";
-    let share = |result: &Replayed| percent(part(result, result.known()));
-    if baseline.known() == 0 {
-        return match document.best_other() {
-            Some(other) if other.known() > 0 => format!(
-                "{place} spends no time {upkeep} under `{name}`; under `{}` it would spend {}.",
-                other.strategy,
-                time(other.known() as f64)
+    let known = document.known();
+    let other = document.best_other_place().map(|i| (&document.results[i].strategy, known[i], i));
+    if known[0] == 0 {
+        return match other {
+            Some((other, time_of_other, _)) if time_of_other > 0 => format!(
+                "{place} spends no time {upkeep} under `{name}`; under `{other}` it would spend {}.",
+                time(time_of_other as f64)
             ),
             _ if !baseline.is_idle() => format!(
-                "What `{}` on {machine} with {cpus} spends {upkeep} is not known: none of its {} and {} does \
+                "What `{subject}` on {machine} with {cpus} spends {upkeep} is not known: none of its {} and {} does \
                  anything there that the machine has a price for.",
-                subject,
                 counted(baseline.operations.flushes as usize, "flush", "flushes"),
                 counted(baseline.operations.switches as usize, "switch", "switches"),
             ),
             _ => format!("{place} spends no time {upkeep}."),
         };
     }
-    let spends = format!("{place} spends {} of the time of all CPUs {upkeep}", share(baseline));
-    let Some(other) = document.best_other() else {
-        return format!("{spends} under `{name}`: {}.", time(baseline.known() as f64));
+    let spends = format!("{place} spends {} of the time of all CPUs {upkeep}", share(document, 0));
+    let Some((other, time_of_other, place)) = other else {
+        return format!("{spends} under `{name}`: {}.", time(known[0] as f64));
     };
-    let would = format!("with `{}` it would be {}", other.strategy, share(other));
-    let ratio = baseline.known() as f64 / other.known() as f64;
+    let would = format!("with `{other}` it would be {}", share(document, place));
+    let ratio = known[0] as f64 / time_of_other as f64;
     let others = document.results.len() - 1;
-    if other.known() == 0 {
+    if time_of_other == 0 {
         format!("{spends} under `{name}`; {would}.")
     } else if ratio >= SAME {
         format!("{spends} under `{name}`; {would}, {} times less.", factor(ratio))
@@ -88,8 +115,7 @@ fn known(document: &Document) -> String {
         format!("{spends} under `{name}`; {would}, {} times more.", factor(1.0 / ratio))
     } else {
         format!(
-            "{spends} under `{name}`, and none of the {others} others does better: {would}, {} \
-             times more.",
+            "{spends} under `{name}`, and none of the {others} others does better: {would}, {} times more.",
             factor(1.0 / ratio)
         )
     }

@@ -27,6 +27,8 @@ pub struct Document {
     pub certainty: Vec<String>,
     /// That the order of the strategies is another on plausible machines, where it is.
     pub turned: Option<String>,
+    /// Where what is known lies on plausible machines; none where none were asked.
+    pub plausible: Option<Plausible>,
     /// The assumptions.
     pub assumptions: Assumptions,
     /// How much the answer depends on each number, if that was tried.
@@ -48,6 +50,16 @@ pub struct Question {
     pub version: String,
     /// The seed of pseudo-random numbers.
     pub seed: u64,
+}
+
+/// What is [known](Replayed::known) on plausible machines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Plausible {
+    /// How many machines.
+    pub machines: usize,
+    /// For each result, in its order: at least 80 % of the machines are between the first and the last, and the median is in
+    /// the middle; in picoseconds.
+    pub known: Vec<[u64; 3]>,
 }
 
 /// A machine, as far as a reader of a report wants to know it.
@@ -167,11 +179,40 @@ impl Document {
         self.results.first().expect("a report is about at least one strategy")
     }
 
-    /// The cheapest, by what is known ([`Replayed::known`]), of those that are compared with the baseline, if there are any.
+    /// The cheapest, by what is known ([`Self::known`]), of those that are compared with the baseline, if there are any.
     #[must_use]
     pub fn best_other(&self) -> Option<&Replayed> {
-        self.results.iter().skip(1).min_by_key(|result| result.known())
+        self.best_other_place().map(|place| &self.results[place])
     }
+
+    /// Its place among the results.
+    pub(super) fn best_other_place(&self) -> Option<usize> {
+        let known = self.known();
+        (1..self.results.len()).min_by_key(|&place| known[place])
+    }
+
+    /// What is [known](Replayed::known) of each result: as it was replayed, or the [medians](Self::medians).
+    #[must_use]
+    pub fn known(&self) -> Vec<u64> {
+        self.medians().unwrap_or_else(|| self.results.iter().map(Replayed::known).collect())
+    }
+
+    /// The medians of plausible machines, where what was replayed with the file's numbers is outside of a range of theirs.
+    #[must_use]
+    pub fn medians(&self) -> Option<Vec<u64>> {
+        let plausible = self.plausible.as_ref()?;
+        let file = self.results.iter().map(Replayed::known);
+        medians(file.zip(plausible.known.iter().copied()))
+    }
+}
+
+/// The medians of plausible machines, where a value with the numbers of a machine file is outside of its range there: beside a
+/// median the others are medians too, so that they can be compared. None where all are inside.
+#[must_use]
+pub fn medians<T: PartialOrd + Copy>(of: impl Iterator<Item = (T, [T; 3])>) -> Option<Vec<T>> {
+    let of: Vec<(T, [T; 3])> = of.collect();
+    let is_outside = |&(file, [low, _, high]): &(T, [T; 3])| file < low || file > high;
+    of.iter().any(is_outside).then(|| of.iter().map(|(_, [_, median, _])| *median).collect())
 }
 
 /// Upkeep as a share of the time of all CPUs, refills included.

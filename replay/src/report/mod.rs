@@ -18,7 +18,8 @@ use std::{fs, io, path::Path};
 
 pub use answer::{Crossover, answer, crossovers};
 pub use document::{
-    About, Assumptions, Curve, CurvePoint, Document, Loss, Question, Sensitivity, Swing,
+    About, Assumptions, Curve, CurvePoint, Document, Loss, Plausible, Question, Sensitivity, Swing,
+    medians,
 };
 
 /// The name of the page.

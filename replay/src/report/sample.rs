@@ -30,6 +30,7 @@ pub(crate) fn ordinary() -> Document {
         ],
         certainty: Vec::new(),
         turned: None,
+        plausible: None,
         assumptions: Assumptions {
             working_set: WorkingSet { window: 100_000, hot: 64, others: 16, pool: 512 },
             working_set_from: "It was not measured: these are the defaults.".into(),

@@ -1,6 +1,6 @@
 //! What `lookaside replay` prints for people.
 
-use lookaside_replay::{BAND, Blame, OVERFULL, Replayed, Upkeep, inputs::Inputs};
+use lookaside_replay::{BAND, Blame, OVERFULL, Replayed, Upkeep, inputs::Inputs, report};
 use lookaside_simulation::{
     sensitivity::{Answer, Interval, words},
     workload::Metric,
@@ -145,21 +145,50 @@ fn implausible(runs: &[Replayed], answer: &Answer) -> Vec<String> {
     runs.iter().enumerate().filter_map(one).collect()
 }
 
+/// The medians of plausible machines in milliseconds, where a time with the file's numbers is outside of its range there.
+fn medians(Shown { runs, answer }: &Shown) -> Option<Vec<f64>> {
+    let answer = answer.as_ref()?;
+    let of = |(place, run): (usize, &Replayed)| {
+        let Interval { low, median, high } = answer.intervals[place][0];
+        (run.known() as f64 / 1e9, [low, median, high])
+    };
+    report::medians(runs.iter().enumerate().map(of))
+}
+
+/// What the brackets of the headline are, and what the file's numbers alone give where its shares are medians.
+fn ranges(Shown { runs, answer }: &Shown, are_medians: bool) -> String {
+    let Some(Answer { machines, .. }) = answer else { return String::new() };
+    if !are_medians {
+        return format!(" In brackets: where at least 80 % of {machines} plausible machines are.");
+    }
+    let file =
+        |run: &Replayed| format!("{} under {}", share(run.share_of(run.known())), run.strategy);
+    let file: Vec<String> = runs.iter().map(file).collect();
+    format!(
+        " That is the median of {machines} plausible machines, and in brackets is where at least 80 % of them are. The numbers of \
+         the machine file alone are not all among them: they give {}.",
+        file.join(", ")
+    )
+}
+
 /// What is known of the first strategy and of the others, with its range, and how much refills may add.
 pub(super) fn headline(shown: &Shown) -> String {
     let Shown { runs, answer } = shown;
+    let medians = medians(shown);
     let spent = |(place, run): (usize, &Replayed)| {
+        let of_ms = |ms: f64| share(run.share_of((ms * 1e9) as u64));
         let range = answer.as_ref().map_or(String::new(), |answer| {
             let Interval { low, high, .. } = answer.intervals[place][0];
-            let [low, high] = [low, high].map(|ms| share(run.share_of((ms * 1e9) as u64)));
-            format!(" ({low} to {high})")
+            format!(" ({} to {})", of_ms(low), of_ms(high))
         });
-        format!("{}{range} under {}", share(run.share_of(run.known())), run.strategy)
+        let known = match &medians {
+            Some(medians) => of_ms(medians[place]),
+            None => share(run.share_of(run.known())),
+        };
+        format!("{known}{range} under {}", run.strategy)
     };
     let known: Vec<String> = runs.iter().enumerate().map(spent).collect();
-    let ranges = answer.as_ref().map_or(String::new(), |answer| {
-        format!(" In brackets: where at least 80 % of {} plausible machines are.", answer.machines)
-    });
+    let ranges = ranges(shown, medians.is_some());
     let turned = turned(shown).map_or(String::new(), |turned| format!(" {turned}"));
     let refills = if runs[0].has_unpriced_refills() {
         format!("{} has no price for a walk, so that they cost nothing here.", runs[0].machine)
@@ -176,9 +205,10 @@ pub(super) fn headline(shown: &Shown) -> String {
             runs[0].strategy,
         )
     };
-    let known = match runs.iter().all(|run| run.known() == 0 && !run.is_idle()) {
+    let is_unpriced = runs.iter().all(|run| run.known() == 0 && !run.is_idle());
+    let known = match is_unpriced && medians.is_none() {
         true => format!("no time that {} has a price for.", runs[0].machine),
-        false => format!("{} of the time of all CPUs.{turned}{ranges}", known.join(", ")),
+        false => format!("{} of the time of all CPUs.{ranges}{turned}", known.join(", ")),
     };
     format!(
         "Switches, flushes, waits and interrupted CPUs take {known} Refills are not known from a trace: {refills}",

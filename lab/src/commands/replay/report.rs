@@ -11,10 +11,14 @@ use clap::Args;
 use lookaside_replay::{
     Replayed, Setup, WorkingSet, replay,
     report::{
-        self, About, Assumptions, Curve, CurvePoint, Document, Loss, Question, Sensitivity, Swing,
+        self, About, Assumptions, Curve, CurvePoint, Document, Loss, Plausible, Question,
+        Sensitivity, Swing,
     },
 };
-use lookaside_simulation::{data::Machine, sensitivity::words};
+use lookaside_simulation::{
+    data::Machine,
+    sensitivity::{Answer, Interval, words},
+};
 use lookaside_terminal::{Refused, counted, plain, tell};
 use lookaside_traces::reconstruct::Script;
 use rayon::prelude::*;
@@ -140,6 +144,7 @@ impl Report {
             scaling,
             certainty,
             turned: super::turned(shown),
+            plausible: shown.answer.as_ref().map(plausible),
             assumptions: Assumptions {
                 working_set: plan.inputs.working_set,
                 working_set_from: format!("No trace shows accesses: this is {}.", plan.inputs.from),
@@ -212,6 +217,15 @@ impl Report {
         };
         Ok((results.iter().enumerate().map(curve).collect(), too_large))
     }
+}
+
+/// Where what is known lies on plausible machines, in picoseconds.
+fn plausible(answer: &Answer) -> Plausible {
+    let of = |metrics: &Vec<Interval>| {
+        let Interval { low, median, high } = metrics[0];
+        [low, median, high].map(|ms| (ms * 1e9) as u64)
+    };
+    Plausible { machines: answer.machines, known: answer.intervals.iter().map(of).collect() }
 }
 
 /// Replays several setups in parallel, with a progress bar.

@@ -56,6 +56,48 @@ fn an_order_that_turns_on_plausible_machines_is_in_the_answer() {
     assert!(answer(&document).ends_with(" times less. On plausible machines the order turns."));
 }
 
+/// The ordinary document with ranges from so many times what is known to so many times it.
+fn with_ranges(ends: [[f64; 3]; 3]) -> Document {
+    let mut document = sample::ordinary();
+    let of = |(result, ends): (&Replayed, [f64; 3])| {
+        ends.map(|times| (result.known() as f64 * times) as u64)
+    };
+    let known = document.results.iter().zip(ends).map(of).collect();
+    document.plausible = Some(Plausible { machines: 64, known });
+    document
+}
+
+#[test]
+fn the_headline_has_the_range_of_each_share() {
+    let document = with_ranges([[0.5, 1.1, 2.0]; 3]);
+    let text = answer(&document);
+    let [first, low, high] = [1.0, 0.5, 2.0].map(|times| {
+        let known = document.baseline().known() as f64 * times;
+        percent(part(document.baseline(), known as u64))
+    });
+    assert!(text.contains(&format!("spends {first} ({low} to {high}) of the time")), "{text}");
+    assert!(
+        text.ends_with("In brackets: where at least 80 % of 64 plausible machines are."),
+        "{text}"
+    );
+}
+
+#[test]
+fn medians_lead_where_a_value_of_the_file_is_outside_of_its_range() {
+    let document = with_ranges([[5.0, 8.0, 9.0], [0.5, 1.0, 2.0], [0.5, 1.0, 2.0]]);
+    let text = answer(&document);
+    let share = |place: usize, times: f64| {
+        let result = &document.results[place];
+        percent(part(result, (result.known() as f64 * times) as u64))
+    };
+    let [median, low, high, file] = [8.0, 5.0, 9.0, 1.0].map(|times| share(0, times));
+    assert!(text.contains(&format!("spends {median} ({low} to {high}) of the time")), "{text}");
+    assert!(text.contains("That is the median of 64 plausible machines"), "{text}");
+    assert!(text.contains(&format!("they give {file} under `linux-ipi-2025`")), "{text}");
+    let times = document.known()[0] as f64 / document.known()[1] as f64;
+    assert!(text.contains(&format!(", {} times less.", factor(times))), "{text}");
+}
+
 #[test]
 fn nothing_is_divided_by_nothing() {
     let mut document = sample::idle();
