@@ -164,4 +164,32 @@ fn a_file_that_is_named_twice_counts_once() {
     assert!(once.contains(",ns,"), "the unit has a column of its own: {once}");
 }
 
+#[test]
+fn what_is_refused_says_what_to_do() {
+    let storm = ["run", "storm", "--machine", "zen5"];
+    let why = refused(&[&storm[..], &["--option", "think=5us"]].concat());
+    assert!(
+        why.contains("`5us` is not a number; a time of a workload file or a price is in ns: 5000"),
+        "{why}"
+    );
+    let why = refused(&[&storm[..], &["--option", "think=five"]].concat());
+    assert!(why.contains("`five` is not a number") && !why.contains(" in ns"), "{why}");
+    let why = refused(&["run", "tlb_flush2", "--machine", "zen5"]);
+    assert!(why.contains("has no path `iteration`, which this needs; "), "{why}");
+    let has = lookaside_simulation::data::machines().find(|key| {
+        let machine = lookaside_simulation::data::Machine::named(key).expect("a machine");
+        machine.paths.contains_key("iteration")
+    });
+    assert!(why.contains(has.expect("a machine has it")), "{why}");
+    let help = written(&["run", "--help"]);
+    assert!(help.contains("The workload: the path of a file, or a name"), "{help}");
+    assert!(help.contains("show the median; with `--plausible 0` the extremes too"), "{help}");
+}
+
 #[cfg(feature = "traces")]
+#[test]
+fn a_budget_of_nothing_is_refused_in_words() {
+    let why = refused(&["advise", "none.trace", "--budget", "0"]);
+    assert!(why.contains("a budget is a whole number of seconds, 1 at least"), "{why}");
+    assert!(!why.contains("18446744073709551615"), "{why}");
+}

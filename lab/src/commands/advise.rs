@@ -44,13 +44,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     plausible: Option<usize>,
     /// About how many seconds two CPUs may take for the plausible machines. Of a trace that takes longer, pieces are replayed.
-    #[arg(long, value_name = "S", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "S", default_value_t = 20, value_parser = budget)]
     budget: u64,
     /// Seed of the pseudo-random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     output: Output,
+}
+
+/// A number of seconds, of which there is one at least.
+fn budget(text: &str) -> Result<u64, String> {
+    let seconds = text.parse::<u64>().ok().filter(|&seconds| seconds > 0);
+    seconds.ok_or_else(|| "a budget is a whole number of seconds, 1 at least".to_owned())
 }
 
 impl Arguments {

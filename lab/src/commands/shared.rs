@@ -1,7 +1,7 @@
 //! Shared parts of the commands that run workloads.
 
 use lookaside_simulation::{
-    data::{Machine, Sockets},
+    data::{Machine, Sockets, UNITS},
     reproduce::{Run, Settings},
     sensitivity::{LEAST, MOST},
     workload::{self, Outcome},
@@ -11,8 +11,22 @@ use lookaside_terminal::{Refused, names};
 /// Parses an option of a workload from the command line.
 pub(super) fn option(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.split_once('=').ok_or("an option is NAME=NUMBER")?;
-    let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
-    Ok((name.to_owned(), number.ok_or_else(|| format!("`{value}` is not a number"))?))
+    match number(value) {
+        Some(number) => Ok((name.to_owned(), number)),
+        None => Err(format!("`{value}` is not a number{}", in_ns(value).unwrap_or_default())),
+    }
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// How a time with its unit is written where numbers have none: in nanoseconds.
+fn in_ns(text: &str) -> Option<String> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let (_, ns) = UNITS.iter().find(|(name, _)| *name == unit.trim())?;
+    let value = number(text.strip_suffix(unit)?)?;
+    Some(format!("; a time of a workload file or a price is in ns: {}", value * ns))
 }
 
 /// Options from the command line, each given once.

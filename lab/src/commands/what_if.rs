@@ -2,7 +2,10 @@
 
 mod each;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use lookaside_replay::{
     difference::{Difference, Per},
@@ -65,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         options.output.write(&grid.to_text())?;
         return Ok(ExitCode::SUCCESS);
     };
+    check_trace(file)?;
     let knobs = scene::knobs(knobs)?;
     let read = Read::open(file)?;
     let mut book = Book::shipped()?;
@@ -76,6 +80,18 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         true => each::each(&case),
         false => together(&case, &knobs),
     }
+}
+
+/// Refuses a knob in the place of the trace.
+fn check_trace(file: &Path) -> Result<(), Refused> {
+    let text = file.to_string_lossy();
+    let name = text.split_once('=').map(|(name, _)| name);
+    let is_knob = KNOBS.iter().any(|(form, _)| form.split('=').next() == name && name.is_some());
+    if !is_knob || file.exists() {
+        return Ok(());
+    }
+    let why = "is a knob, and a trace is named first";
+    Err(Refused(format!("`{text}` {why}: lookaside what-if TRACE {text}")))
 }
 
 /// A recording and how it is replayed, but for the knobs.

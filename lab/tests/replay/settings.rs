@@ -119,6 +119,10 @@ fn bad_input_is_refused_in_a_sentence() {
         ),
         (&["what-if", "traces/sort.trace", "thp"], "one is NAME=VALUE"),
         (&["what-if", "traces/none.trace", "thp=on"], "cannot be read"),
+        (
+            &["what-if", "thp=on"],
+            "`thp=on` is a knob, and a trace is named first: lookaside what-if TRACE",
+        ),
         (&["what-if", "traces/sort.trace", "cpus=100000"], "CPUs; machine"),
         (&["diff", "traces/sort.trace", "--with", "strategy=nothing"], "no strategy `nothing`"),
     ] {

@@ -28,8 +28,8 @@ use lookaside_terminal::Refused;
 pub use adjust::Sockets;
 pub use experiment::{Beside, Experiment, Figure, Trial};
 pub use files::{Files, machines, parameters, published};
-pub(crate) use program::{LONGEST, UNITS};
-pub use program::{Parameter, Program, Semaphore, Space, Threads, Words};
+pub(crate) use program::LONGEST;
+pub use program::{Parameter, Program, Semaphore, Space, Threads, UNITS, Words};
 pub use quality::Quality;
 pub use ranges::{Range, Ranges};
 pub use read::Text;
@@ -186,8 +186,21 @@ impl Machine {
     /// it cannot be run on this machine.
     pub fn path(&self, name: &str) -> Result<Ps, Refused> {
         self.paths.get(name).copied().ok_or_else(|| {
-            Refused(format!("machine `{}` has no path `{name}`, which this needs", self.key))
+            let key = &self.key;
+            let others = Self::with_path(name);
+            let have = match &others[..] {
+                [] => "no machine has it: give a machine file this path".to_owned(),
+                [one] => format!("{one} has it"),
+                all => format!("those that have it: {}", all.join(", ")),
+            };
+            Refused(format!("machine `{key}` has no path `{name}`, which this needs; {have}"))
         })
+    }
+
+    /// The keys of the machines that have a path of the kernel.
+    fn with_path(name: &str) -> Vec<String> {
+        let all = Files::own().machines().unwrap_or_default();
+        all.into_iter().filter(|one| one.paths.contains_key(name)).map(|one| one.key).collect()
     }
 
     /// As [`Self::path`], and nothing where the machine has no such path: for parts that are in

@@ -210,7 +210,7 @@ fn whole(section: &Section<'_>, key: &str) -> Result<Option<u32>, Refused> {
 }
 
 /// The units of times, in nanoseconds.
-pub(crate) const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+pub const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 /// The longest time of a workload, in nanoseconds: a second of many CPUs takes minutes to simulate.
 pub(crate) const LONGEST: f64 = 1e9;
