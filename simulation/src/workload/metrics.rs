@@ -54,15 +54,22 @@ pub fn check_metric(workload: &str, metric: &str) -> Result<(), Refused> {
 /// What a workload of a file measures: what it counts, what it times, and how long it takes if one of its threads ends.
 fn of_file(program: &Program) -> Vec<&str> {
     let texts = || program.threads.iter().map(|threads| threads.program.text.as_str());
-    let mut all: Vec<&str> = OF_FILES.to_vec();
-    all.extend(texts().flat_map(statements).filter_map(|words| match words {
+    let own = texts().flat_map(statements).filter_map(|words| match words {
         [Some("count" | "begin"), name] => name,
         _ => None,
-    }));
+    });
+    // Several threads may count the same.
+    let mut all: Vec<&str> = Vec::new();
+    for name in own {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
     let is_endless = |text| statements(text).any(|words| words[0] == Some("forever"));
     if texts().any(|text| !is_endless(text)) {
         all.push("elapsed");
     }
+    all.extend(OF_FILES);
     all
 }
 
@@ -88,7 +95,7 @@ mod tests {
     fn file(name: &str, last: &str) -> String {
         let text = format!(
             "about = \"a test\"\ntime = \"20 us\"\ncpus = 2\n[[space]]\nname = \"a\"\npages = 8\n[[threads]]\nname = \"t\"\n\
-             space = \"a\"\nprogram = \"\"\"\n{last}\n  begin un # count others\n  unmap 0 1\n  end un\n  count allocs\ndone\n\"\"\"\n"
+             space = \"a\"\nprogram = \"\"\"\n{last}\n  begin un # count others\n  unmap 0 1\n  end un\n  count allocs\n  count allocs\ndone\n\"\"\"\n"
         );
         admit(&Text::new(name, text)).unwrap()
     }
@@ -120,6 +127,8 @@ mod tests {
             assert_eq!(check_metric(&name, "elapsed").is_ok(), ends);
             let why = check_metric(&name, "alocs").unwrap_err().0;
             assert!(why.contains("`alocs`") && why.contains("`allocs`"), "{why}");
+            let why = check_metric(&name, "zzzzzzzz").unwrap_err().0;
+            assert!(why.contains("there are `un`, `allocs`, "), "own ones first, each once: {why}");
             check_metric(&name, "un").unwrap();
             check_metric(&name, "others").unwrap_err();
         }
