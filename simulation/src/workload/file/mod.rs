@@ -10,6 +10,8 @@ mod children;
 mod expression;
 mod gate;
 mod memory;
+mod notes;
+mod plan;
 mod scheduler;
 mod sharing;
 mod statement;
@@ -317,69 +319,6 @@ impl Workload {
         Ok(Outcome { metrics, report, notes })
     }
 
-    /// What never happened: threads that did not run, and what was not reached while it was counted.
-    fn never(&self, state: &State<'_>) -> Vec<String> {
-        let file = &self.program.file;
-        let mut notes = Vec::new();
-        for (which, group) in self.groups.iter().enumerate() {
-            let [all, ran] = state.have_run(which);
-            if ran < all {
-                let (line, name) = (group.line, &group.name);
-                notes.push(format!(
-                    "{file}:{line}: {} of {all} threads of `{name}` never ran: others had their CPUs until the end; give the file \
-                     more `time`, a shorter `quantum`, or these threads another `cpu`.",
-                    all - ran
-                ));
-            }
-        }
-        let (counters, timers) = (&state.counters[state.shown()], &state.timers[state.shown()]);
-        let counters = self.counters.iter().zip(counters.iter().map(Cell::get));
-        let timers = self.timers.iter().zip(timers.iter().map(|(count, _)| count.get()));
-        let counted = match (state.has_ended_early(), self.program.time) {
-            (false, Some(_)) => "in the time that is counted, which is all but the first tenth",
-            _ => "before the last thread ended that ends",
-        };
-        for (name, _) in counters.chain(timers).filter(|(_, count)| *count == 0) {
-            notes.push(format!("{file}: `{name}` is 0 as no thread came to it {counted}."));
-        }
-        // Threads that end go on alone when the time of the others is up.
-        let (last, [_, until]) = (state.last.get(), state.counted());
-        if self.program.time.is_some() && last > until {
-            let us = |time: Ps| (time - START) as f64 / (1000 * NS) as f64;
-            notes.push(format!(
-                "{file}: counters and timers are of the `time` of the file; `interrupted`, `flushing` and `interrupts` are of \
-                 the whole run, which took {:.0} us, as threads that end went on alone after {:.0} us.",
-                us(last),
-                us(until)
-            ));
-        }
-        notes
-    }
-
-    /// A failure of the machine, which is that threads spin for ever if there are any that spin.
-    fn spins(&self, spinning: &Spinning, why: Refused) -> Refused {
-        let lines: BTreeSet<_> = spinning.borrow().values().copied().collect();
-        let Some(&(line, _)) = lines.first().filter(|_| why.0.starts_with("no CPU can go on"))
-        else {
-            let line = self.groups.first().map_or(1, |group| group.line);
-            return match why.0.starts_with("the run is not over") {
-                true => Refused(format!(
-                    "{}:{line}: {}: take fewer rounds, or shorter times",
-                    self.program.file, why.0
-                )),
-                false => why,
-            };
-        };
-        let all: Vec<String> = lines
-            .iter()
-            .map(|(line, group)| format!("`{}` in line {line}", self.groups[*group].name))
-            .collect();
-        let (file, list) = (&self.program.file, all.join(", "));
-        Refused(format!(
-            "{file}:{line}: a deadlock: threads spin: {list}; nobody is left who leaves the lock"
-        ))
-    }
-
     /// The machine with the paths that are assumed, and what each way into the kernel and back takes besides with
     /// tables of its own.
     fn machine(
@@ -417,57 +356,6 @@ impl Workload {
         }
         *machine.paths.entry("fault".to_owned()).or_default() += isolated;
         Ok((machine, isolated))
-    }
-
-    /// Refuses a space with too many pages, or none, or more that are mapped than it has.
-    fn check_pages(&self, space: &Space, count: f64, values: Values<'_>) -> Result<(), Refused> {
-        let refuse =
-            |why: String| Err(Refused(format!("{}:{}: {why}", self.program.file, space.line)));
-        let values = Values { threads: count as usize, ..values };
-        let [pages, mapped] = [&space.pages, &space.mapped].map(|number| number.value(values));
-        let all = if space.each { pages * count.max(1.0) } else { pages };
-        if !(1.0..=MOST_PAGES).contains(&pages) || all > MOST_PAGES {
-            let each = if space.each { " for each of the threads" } else { "" };
-            return refuse(format!(
-                "`pages` is {pages}{each}, and has to be from 1 to {MOST_PAGES} in all"
-            ));
-        }
-        match (0.0..=pages).contains(&mapped) {
-            true => Ok(()),
-            false => refuse(format!("`mapped` is {mapped}, and `pages` {pages}: map fewer")),
-        }
-    }
-
-    /// Where every thread runs: its group, its place there, its CPU.
-    fn plan(&self, values: Values<'_>) -> Result<Vec<[usize; 3]>, Refused> {
-        let mut plan = Vec::new();
-        for (which, group) in self.groups.iter().enumerate() {
-            let at = |why: String| Refused(format!("{}:{}: {why}", self.program.file, group.line));
-            let count = group.count.value(values);
-            if !(0.0..=1e6).contains(&count) {
-                let why = "and has to be from 0 to a million";
-                return Err(at(format!("the `count` of `{}` is {count}, {why}", group.name)));
-            }
-            self.check_pages(&self.spaces[group.space], count, values)?;
-            for me in 0..count as usize {
-                let here = Values { me, threads: count as usize, ..values };
-                let cpu = group.cpu.value(here);
-                if cpu < 0.0 || cpu >= values.cpus as f64 || cpu.fract() != 0.0 {
-                    let (name, cpus) = (&group.name, values.cpus);
-                    let why = format!("thread {me} of `{name}` is to run on CPU {cpu}");
-                    return Err(at(format!("{why}, and there are {cpus}")));
-                }
-                plan.push([which, me, cpu as usize]);
-            }
-        }
-        match plan.is_empty() {
-            true => {
-                let (file, line) = (&self.program.file, self.groups[0].line);
-                let why = "it has no thread: every `count` is 0";
-                Err(Refused(format!("{file}:{line}: {why}")))
-            }
-            false => Ok(plan),
-        }
     }
 }
 

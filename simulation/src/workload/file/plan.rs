@@ -1,0 +1,58 @@
+//! Which threads run where, in which spaces.
+
+use lookaside_terminal::Refused;
+
+use super::{MOST_PAGES, Space, Workload, expression::Values};
+
+impl Workload {
+    /// Refuses a space with too many pages, or none, or more that are mapped than it has.
+    fn check_pages(&self, space: &Space, count: f64, values: Values<'_>) -> Result<(), Refused> {
+        let refuse =
+            |why: String| Err(Refused(format!("{}:{}: {why}", self.program.file, space.line)));
+        let values = Values { threads: count as usize, ..values };
+        let [pages, mapped] = [&space.pages, &space.mapped].map(|number| number.value(values));
+        let all = if space.each { pages * count.max(1.0) } else { pages };
+        if !(1.0..=MOST_PAGES).contains(&pages) || all > MOST_PAGES {
+            let each = if space.each { " for each of the threads" } else { "" };
+            return refuse(format!(
+                "`pages` is {pages}{each}, and has to be from 1 to {MOST_PAGES} in all"
+            ));
+        }
+        match (0.0..=pages).contains(&mapped) {
+            true => Ok(()),
+            false => refuse(format!("`mapped` is {mapped}, and `pages` {pages}: map fewer")),
+        }
+    }
+
+    /// Where every thread runs: its group, its place there, its CPU.
+    pub(super) fn plan(&self, values: Values<'_>) -> Result<Vec<[usize; 3]>, Refused> {
+        let mut plan = Vec::new();
+        for (which, group) in self.groups.iter().enumerate() {
+            let at = |why: String| Refused(format!("{}:{}: {why}", self.program.file, group.line));
+            let count = group.count.value(values);
+            if !(0.0..=1e6).contains(&count) {
+                let why = "and has to be from 0 to a million";
+                return Err(at(format!("the `count` of `{}` is {count}, {why}", group.name)));
+            }
+            self.check_pages(&self.spaces[group.space], count, values)?;
+            for me in 0..count as usize {
+                let here = Values { me, threads: count as usize, ..values };
+                let cpu = group.cpu.value(here);
+                if cpu < 0.0 || cpu >= values.cpus as f64 || cpu.fract() != 0.0 {
+                    let (name, cpus) = (&group.name, values.cpus);
+                    let why = format!("thread {me} of `{name}` is to run on CPU {cpu}");
+                    return Err(at(format!("{why}, and there are {cpus}")));
+                }
+                plan.push([which, me, cpu as usize]);
+            }
+        }
+        match plan.is_empty() {
+            true => {
+                let (file, line) = (&self.program.file, self.groups[0].line);
+                let why = "it has no thread: every `count` is 0";
+                Err(Refused(format!("{file}:{line}: {why}")))
+            }
+            false => Ok(plan),
+        }
+    }
+}
