@@ -142,7 +142,7 @@ fn numbers_that_were_taken_for_others_are_refused() {
     let why = |space: &str, program: &str| refused(&each("", space, program));
     assert!(
         why("pages = 0", "work 1 us")
-            .contains("`pages` is 0 for each of the threads, and has to be from 1")
+            .contains("`pages` is 0 for thread 0 of 4, and has to be from 1")
     );
     assert!(
         why("pages = 8\nmapped = 9", "work 1 us")

@@ -2,7 +2,7 @@
 
 use lookaside_machine::timed;
 
-use crate::data::{Parameter, UNITS};
+use crate::data::{Parameter, UNITS, list};
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +36,31 @@ const NAMES: [(&str, Name); 5] = [
     ("i", Name::I),
     ("j", Name::J),
 ];
+
+/// Where an expression stands. It says which names have a value there, besides parameters and `cpus`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// A statement of a program: all names, and `random`.
+    Program,
+    /// A key of which a run has one value.
+    Run,
+    /// A key of which a group of threads has one value: `threads`.
+    Group,
+    /// A key of which each thread has a value: `threads` and `me`.
+    Thread,
+}
+
+impl Scope {
+    /// Whether a name of the language has a value here.
+    const fn has(self, name: Name) -> bool {
+        match name {
+            Name::Parameter(_) | Name::Cpus => true,
+            Name::Threads => !matches!(self, Self::Run),
+            Name::Me => matches!(self, Self::Program | Self::Thread),
+            Name::I | Name::J => matches!(self, Self::Program),
+        }
+    }
+}
 
 /// What names are worth.
 #[derive(Clone, Copy, Debug)]
@@ -99,15 +124,16 @@ pub(super) struct Reader<'r> {
     words: std::vec::IntoIter<String>,
     next: Option<String>,
     parameters: &'r [Parameter],
+    scope: Scope,
     /// The parameters that were named.
     pub(super) read: Vec<usize>,
 }
 
 impl<'r> Reader<'r> {
-    pub(super) fn new(text: &str, parameters: &'r [Parameter]) -> Self {
+    pub(super) fn new(text: &str, parameters: &'r [Parameter], scope: Scope) -> Self {
         let mut words = words(text).into_iter();
         let next = words.next();
-        Self { words, next, parameters, read: Vec::new() }
+        Self { words, next, parameters, scope, read: Vec::new() }
     }
 
     /// The next word, if there is one.
@@ -175,6 +201,11 @@ impl<'r> Reader<'r> {
             return self.close().map(|()| inner);
         }
         if word == "random" && self.peek() == Some("(") {
+            if self.scope != Scope::Program {
+                let why =
+                    "has `random`, which is for programs: write a number, a parameter or `cpus`";
+                return Err(why.to_owned());
+            }
             let _ = self.word();
             let limit = self.number()?;
             return self.close().map(|()| (Expression::Random(limit.into()), false));
@@ -197,7 +228,7 @@ impl<'r> Reader<'r> {
             });
         }
         if let Some(&(_, name)) = NAMES.iter().find(|(name, _)| *name == word) {
-            return Ok((Expression::Name(name), false));
+            return self.own_name(&word, name).map(|expression| (expression, false));
         }
         if let Some(place) = self.parameters.iter().position(|one| one.name == word) {
             self.read.push(place);
@@ -222,6 +253,17 @@ impl<'r> Reader<'r> {
             None => "`[parameters]` has none of that name".to_owned(),
         };
         Err(format!("names `{word}`, which is unknown; {help}"))
+    }
+
+    /// A name of the language, unless it has no value where the expression stands.
+    fn own_name(&self, word: &str, name: Name) -> Result<Expression, String> {
+        if self.scope.has(name) {
+            return Ok(Expression::Name(name));
+        }
+        let known = NAMES.iter().filter(|(_, name)| self.scope.has(*name));
+        let known: Vec<&str> = known.map(|(name, _)| *name).collect();
+        let known = list(&known);
+        Err(format!("names `{word}`, which has no value here; there are {known}, and parameters"))
     }
 
     fn close(&mut self) -> Result<(), String> {
@@ -249,13 +291,17 @@ mod tests {
     use super::*;
 
     fn value(text: &str) -> Result<f64, String> {
+        value_in(text, Scope::Program)
+    }
+
+    fn value_in(text: &str, scope: Scope) -> Result<f64, String> {
         let parameters = [
             Parameter { name: "pages".into(), value: 16.0, is_time: false, line: 1 },
             Parameter { name: "think".into(), value: 500.0, is_time: true, line: 2 },
         ];
         let numbers = [16.0, 500.0];
         let values = Values { parameters: &numbers, cpus: 8, threads: 4, me: 3, loops: [5, 7] };
-        let mut reader = Reader::new(text, &parameters);
+        let mut reader = Reader::new(text, &parameters, scope);
         let (expression, _) = reader.sum()?;
         match reader.word() {
             None => Ok(expression.value(values)),
@@ -284,5 +330,25 @@ mod tests {
         assert!(value("(3").unwrap_err().contains("lacks a `)`"));
         assert!(value("3 +").unwrap_err().contains("ends where a number is needed"));
         assert!(value("3 / 2 us").unwrap_err().contains("divides by a time"));
+    }
+
+    #[test]
+    fn names_have_values_where_something_has_them() {
+        for (name, scopes) in [
+            ("cpus", [true, true, true]),
+            ("pages", [true, true, true]),
+            ("threads", [false, true, true]),
+            ("me", [false, false, true]),
+            ("i", [false; 3]),
+            ("j", [false; 3]),
+            ("random(3)", [false; 3]),
+        ] {
+            for (scope, has) in [Scope::Run, Scope::Group, Scope::Thread].into_iter().zip(scopes) {
+                assert_eq!(value_in(name, scope).is_ok(), has, "{name} {scope:?}");
+            }
+        }
+        let why = value_in("1 + me", Scope::Group).unwrap_err();
+        assert!(why.ends_with("there are `cpus`, `threads`, and parameters"), "{why}");
+        assert!(value_in("random(3)", Scope::Run).unwrap_err().contains("is for programs"));
     }
 }

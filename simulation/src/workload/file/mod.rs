@@ -29,7 +29,7 @@ use lookaside_machine::timed::{Arena, Price, Ps};
 use lookaside_terminal::{Refused, counted, names};
 
 use self::{
-    expression::{Expression, Reader, Values},
+    expression::{Expression, Reader, Scope, Values},
     scheduler::{State, Wake},
     statement::{Act, Child, Declared, Statement},
 };
@@ -131,8 +131,8 @@ impl Workload {
         let ranges = Files::own().ranges()?;
         let known = ranges.paths().map(intern).collect();
         let mut declared = Declared { paths: known, ..Declared::default() };
-        let mut number = |words: &Words| -> Result<Expression, Refused> {
-            let mut reader = Reader::new(&words.text, &program.parameters);
+        let mut number = |words: &Words, scope| -> Result<Expression, Refused> {
+            let mut reader = Reader::new(&words.text, &program.parameters, scope);
             let expression = reader.number().and_then(|expression| match reader.word() {
                 None => Ok(expression),
                 Some(more) => Err(format!("has `{more}` too much")),
@@ -150,15 +150,18 @@ impl Workload {
         }
         let mut spaces = Vec::new();
         for space in &program.spaces {
-            let (pages, mapped) = (number(&space.pages)?, number(&space.mapped)?);
+            let scope = plan::scope(space, &program);
+            let (pages, mapped) = (number(&space.pages, scope)?, number(&space.mapped, scope)?);
             let (each, private, around) = (space.each, space.private, u64::from(space.around));
             let line = space.line;
             spaces.push(Space { pages, mapped, each, private, around, line });
         }
-        let (isolation, sleeps) = (number(&program.isolation)?, number(&program.sleeps)?);
+        let [isolation, sleeps] = [&program.isolation, &program.sleeps];
+        let (isolation, sleeps) = (number(isolation, Scope::Run)?, number(sleeps, Scope::Run)?);
         let mut counted = Vec::new();
         for threads in &program.threads {
-            counted.push([number(&threads.count)?, number(&threads.cpu)?]);
+            let count = number(&threads.count, Scope::Run)?;
+            counted.push([count, number(&threads.cpu, Scope::Thread)?]);
         }
         let mut groups = Vec::new();
         for (threads, [count, cpu]) in program.threads.iter().zip(counted) {

@@ -2,26 +2,35 @@
 
 use lookaside_terminal::Refused;
 
-use super::{MOST_PAGES, Space, Workload, expression::Values};
+use super::{
+    MOST_PAGES, Space, Workload,
+    expression::{Scope, Values},
+};
+use crate::data::{self, Program};
 
 impl Workload {
     /// Refuses a space with too many pages, or none, or more that are mapped than it has.
     fn check_pages(&self, space: &Space, count: f64, values: Values<'_>) -> Result<(), Refused> {
         let refuse =
             |why: String| Err(Refused(format!("{}:{}: {why}", self.program.file, space.line)));
-        let values = Values { threads: count as usize, ..values };
-        let [pages, mapped] = [&space.pages, &space.mapped].map(|number| number.value(values));
-        let all = if space.each { pages * count.max(1.0) } else { pages };
-        if !(1.0..=MOST_PAGES).contains(&pages) || all > MOST_PAGES {
-            let each = if space.each { " for each of the threads" } else { "" };
-            return refuse(format!(
-                "`pages` is {pages}{each}, and has to be from 1 to {MOST_PAGES} in all"
-            ));
+        let spaces = if space.each { (count as usize).max(1) } else { 1 };
+        let mut all = 0.0;
+        for me in 0..spaces {
+            let values = Values { threads: count as usize, me, ..values };
+            let [pages, mapped] = [&space.pages, &space.mapped].map(|number| number.value(values));
+            all += pages;
+            if !(1.0..=MOST_PAGES).contains(&pages) || all > MOST_PAGES {
+                let each =
+                    if space.each { format!(" for thread {me} of {count}") } else { String::new() };
+                return refuse(format!(
+                    "`pages` is {pages}{each}, and has to be from 1 to {MOST_PAGES} in all"
+                ));
+            }
+            if !(0.0..=pages).contains(&mapped) {
+                return refuse(format!("`mapped` is {mapped}, and `pages` {pages}: map fewer"));
+            }
         }
-        match (0.0..=pages).contains(&mapped) {
-            true => Ok(()),
-            false => refuse(format!("`mapped` is {mapped}, and `pages` {pages}: map fewer")),
-        }
+        Ok(())
     }
 
     /// Where every thread runs: its group, its place there, its CPU.
@@ -54,5 +63,15 @@ impl Workload {
             }
             false => Ok(plan),
         }
+    }
+}
+
+/// Which names the keys of a space may have: `me` if each thread has one, and `threads` if they are those of one group.
+pub(super) fn scope(space: &data::Space, program: &Program) -> Scope {
+    let groups = program.threads.iter().filter(|threads| threads.space == space.name).count();
+    match (space.each, groups) {
+        (true, _) => Scope::Thread,
+        (false, 1) => Scope::Group,
+        _ => Scope::Run,
     }
 }

@@ -4,7 +4,7 @@ use lookaside_terminal::{Refused, names};
 
 use super::{
     METRICS,
-    expression::{Expression, Reader},
+    expression::{Expression, Reader, Scope},
 };
 use crate::data::{Program, Words, list};
 
@@ -179,7 +179,7 @@ pub(super) fn statements(
         }
         let line = first + i;
         let refuse = |why: String| Refused(format!("{}:{line}: `{text}` {why}", program.file));
-        let mut reader = Reader::new(text, &program.parameters);
+        let mut reader = Reader::new(text, &program.parameters, Scope::Program);
         let word = reader.word().unwrap_or_default();
         let act = if word == "done" {
             let start = open.pop().ok_or_else(|| refuse("closes nothing".to_owned()))?;

@@ -3,6 +3,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::data::Text;
 
+mod keys;
+
 fn workload(text: &str) -> Result<Workload, Refused> {
     Workload::new(Program::read(&Text::new("w.toml", text))?)
 }
