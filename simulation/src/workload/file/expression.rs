@@ -62,6 +62,9 @@ impl Scope {
     }
 }
 
+/// The most numbers, names and parentheses of a statement. Expressions are evaluated on the stack of a simulated CPU.
+const MOST_TERMS: usize = 100;
+
 /// What names are worth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Values<'v> {
@@ -125,6 +128,8 @@ pub(super) struct Reader<'r> {
     next: Option<String>,
     parameters: &'r [Parameter],
     scope: Scope,
+    /// How many numbers, names and parentheses were read.
+    terms: usize,
     /// The parameters that were named.
     pub(super) read: Vec<usize>,
 }
@@ -133,7 +138,7 @@ impl<'r> Reader<'r> {
     pub(super) fn new(text: &str, parameters: &'r [Parameter], scope: Scope) -> Self {
         let mut words = words(text).into_iter();
         let next = words.next();
-        Self { words, next, parameters, scope, read: Vec::new() }
+        Self { words, next, parameters, scope, terms: 0, read: Vec::new() }
     }
 
     /// The next word, if there is one.
@@ -193,6 +198,12 @@ impl<'r> Reader<'r> {
 
     fn term(&mut self) -> Result<(Expression, bool), String> {
         let word = self.word().ok_or("ends where a number is needed")?;
+        self.terms += 1;
+        if self.terms > MOST_TERMS {
+            return Err(format!(
+                "has more than {MOST_TERMS} numbers, names and parentheses: write it shorter"
+            ));
+        }
         if word == "-" {
             return Err("has a number below 0; all are 0 or more".to_owned());
         }
@@ -350,5 +361,17 @@ mod tests {
         let why = value_in("1 + me", Scope::Group).unwrap_err();
         assert!(why.ends_with("there are `cpus`, `threads`, and parameters"), "{why}");
         assert!(value_in("random(3)", Scope::Run).unwrap_err().contains("is for programs"));
+    }
+
+    /// Each would overflow the stack: of the reader, or of the CPU that evaluates it.
+    #[test]
+    fn an_expression_is_only_so_long() {
+        let nested = |depth| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
+        let sum = |terms| vec!["1"; terms].join(" + ");
+        assert_eq!(value(&nested(MOST_TERMS - 1)), Ok(1.0));
+        assert_eq!(value(&sum(MOST_TERMS)), Ok(MOST_TERMS as f64));
+        for text in [nested(MOST_TERMS), sum(MOST_TERMS + 1), nested(10_000), sum(10_000)] {
+            assert!(value(&text).unwrap_err().contains("more than 100 numbers"));
+        }
     }
 }
