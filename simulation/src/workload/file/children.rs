@@ -88,7 +88,7 @@ impl Thread {
             let why = "`exec` is for a child: it stands between `fork` or `vfork` and its `done`";
             return Err(why.to_owned());
         }
-        let pages = self.number(state, pages)?.max(1);
+        let pages = self.new_pages(state, pages)?;
         state.path(kernel, "exec");
         let borrowed = self.borrows_space();
         let new = kernel.spawn(pages, 0);

@@ -3,7 +3,7 @@
 use lookaside_machine::timed::{self, tables};
 
 use super::{
-    Space,
+    MOST_PAGES, Space,
     expression::Expression,
     scheduler::State,
     sharing::FirstWrite,
@@ -28,13 +28,29 @@ impl Thread {
                 "pages {first} to {end} of a space that has {all}; give it more `pages`"
             ));
         }
-        let often = pages.saturating_mul(self.executions(state, None));
-        if often > PAGES {
-            return Err(format!(
-                "{often} pages of all threads, with the rounds of the loops around it, are more than {PAGES}: take fewer"
-            ));
-        }
+        self.check_often(state, pages)?;
         Ok([first, pages])
+    }
+
+    /// Refuses a statement that takes so many pages each time, if that is too many in all.
+    fn check_often(&self, state: &State<'_>, pages: u64) -> Result<(), String> {
+        let often = pages.saturating_mul(self.executions(state, None));
+        match often > PAGES {
+            true => Err(format!(
+                "{often} pages of all threads, with the rounds of the loops around it, are more than {PAGES}: take fewer"
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// The pages of a new program, which are not more than a space can have.
+    pub(super) fn new_pages(&self, state: &State<'_>, pages: &Expression) -> Result<u64, String> {
+        let pages = self.number(state, pages)?.max(1);
+        if pages as f64 > MOST_PAGES {
+            return Err(format!("a program of {pages} pages: a space has at most {MOST_PAGES}"));
+        }
+        self.check_often(state, pages)?;
+        Ok(pages)
     }
 
     /// A call that finds and changes an area, which takes `path` besides.

@@ -323,6 +323,13 @@ fn what_is_wrong_is_said_with_file_and_line() {
     assert!(body("lock x").contains("names the lock `x`"));
     assert!(body("end x").starts_with("w.toml:12: it has not begun"));
     assert!(body("exec 3").contains("between `fork` or `vfork` and its `done`"));
+    let why = body("fork\nexec 67108865\ndone");
+    assert!(
+        why.starts_with("w.toml:13: a program of 67108865 pages: a space has at most"),
+        "{why}"
+    );
+    let why = body("repeat 1000\nfork\nexec 60000\ndone\ndone");
+    assert!(why.starts_with("w.toml:14: 120000000 pages of all threads"), "{why}");
     assert!(body("fork on 2\ndone").contains("there is no CPU 2: there are 2"));
     assert!(body("fork on\ndone").contains("a number is needed"));
     assert!(body("fork on 1\nbarrier\ndone\nbarrier").contains("comes to no `barrier`"));
