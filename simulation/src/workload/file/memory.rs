@@ -1,5 +1,7 @@
 //! What threads do to the memory of processes: accesses, calls that change areas, copies.
 
+use core::ops::Range;
+
 use lookaside_machine::timed::{self, tables};
 
 use super::{
@@ -74,14 +76,29 @@ impl Thread {
             Change::Free => Some([first, pages, pages]),
             _ => tables::mapped(self.process.root, first, pages),
         };
-        if let Some([first, pages, count]) = there.filter(|_| pages > 0) {
+        let there = there.filter(|_| pages > 0);
+        if let Some([.., count]) = there {
             kernel.path(page, count * kernel.machine().path_or_none(page));
+        }
+        self.set_permission(state, first..first + pages, change);
+        if let Some([first, pages, _]) = there {
             kernel.change(&self.process, first, pages, change);
         }
         if matches!(change, Change::Unmap | Change::Free) {
             self.forget_copies(state, [first, pages]);
         }
         Ok(Next::Go)
+    }
+
+    /// What later writes notice of a change: they fault if it took permission, and not if it gave it or the pages went.
+    fn set_permission(&self, state: &State<'_>, pages: Range<u64>, change: Change) {
+        let mut sharing = state.sharing.borrow_mut();
+        match change {
+            Change::Restrict => sharing.protect(self.process.id, pages),
+            _ => {
+                sharing.allow(self.process.id, pages);
+            }
+        }
     }
 
     /// The space of the file whose pages a statement is about: that which it runs in, unless it is that of a child.
@@ -111,7 +128,7 @@ impl Thread {
         }
     }
 
-    /// Writes to pages: to one that is shared until it is written to, to a copy of its own.
+    /// Writes to pages. A page that is shared is copied first; one that was protected is made writable.
     pub(super) fn write(
         &self,
         state: &State<'_>,

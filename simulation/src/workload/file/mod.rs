@@ -11,6 +11,7 @@ mod expression;
 mod gate;
 mod memory;
 mod notes;
+mod page_set;
 mod plan;
 mod scheduler;
 mod sharing;

@@ -1,16 +1,18 @@
-//! Which pages processes share until one of them writes (copy-on-write): after a fork, and those of a file that is mapped
-//! privately.
+//! Which pages a write faults at: those that processes share until one of them writes (copy-on-write), after a fork or of a
+//! file that is mapped privately, and those from which write permission was taken.
 
+use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::page_set::PageSet;
 use crate::strategy::SpaceId;
 
-/// What the first write to a page does.
+/// What a write to a page does before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FirstWrite {
-    /// It is not the first, or nothing is shared: no fault.
+    /// The page may be written to: no fault.
     No,
-    /// Nobody shares the page any more: the fault allows writing.
+    /// Nobody shares the page any more, or its write permission was taken: the fault allows writing.
     Reuse,
     /// The fault copies the page.
     Copy,
@@ -21,13 +23,15 @@ type Owner = Option<SpaceId>;
 
 const FILE: Owner = None;
 
-/// The pages that are shared.
+/// The pages that are shared or protected.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
     /// Of each process in which writing to some pages faults: all but these.
     written: BTreeMap<SpaceId, BTreeSet<u64>>,
     /// Pairs of owners, the lesser first, that share their pages: all but these.
     apart: BTreeMap<(Owner, Owner), BTreeSet<u64>>,
+    /// Of each process the pages from which write permission was taken.
+    protected: BTreeMap<SpaceId, PageSet>,
 }
 
 impl Sharing {
@@ -53,10 +57,21 @@ impl Sharing {
         }
     }
 
-    /// A process writes to a page, which it shares with nobody from now on.
+    /// Write permission is taken from pages of a process: the next write to each faults.
+    pub(super) fn protect(&mut self, process: SpaceId, pages: Range<u64>) {
+        self.protected.entry(process).or_default().insert(pages);
+    }
+
+    /// Pages of a process are not protected any more, as permission was given or they are gone. Says whether any was.
+    pub(super) fn allow(&mut self, process: SpaceId, pages: Range<u64>) -> bool {
+        self.protected.get_mut(&process).is_some_and(|protected| protected.remove(pages))
+    }
+
+    /// A process writes to a page, which it shares with nobody and may write to from now on.
     pub(super) fn write(&mut self, process: SpaceId, page: u64) -> FirstWrite {
+        let was_protected = self.allow(process, page..page + 1);
         if !self.written.get_mut(&process).is_some_and(|written| written.insert(page)) {
-            return FirstWrite::No;
+            return if was_protected { FirstWrite::Reuse } else { FirstWrite::No };
         }
         let mut first = FirstWrite::Reuse;
         for (&pair, apart) in &mut self.apart {
@@ -68,7 +83,7 @@ impl Sharing {
     }
 
     /// Pages of a process that maps a file are the file's again, since they were unmapped.
-    pub(super) fn unmap_file(&mut self, process: SpaceId, pages: core::ops::Range<u64>) {
+    pub(super) fn unmap_file(&mut self, process: SpaceId, pages: Range<u64>) {
         if let Some(apart) = self.apart.get_mut(&(FILE, Some(process)))
             && let Some(written) = self.written.get_mut(&process)
         {
@@ -82,6 +97,7 @@ impl Sharing {
     /// A process has ended, or runs another program.
     pub(super) fn end(&mut self, process: SpaceId) {
         self.written.remove(&process);
+        self.protected.remove(&process);
         self.apart.retain(|&pair, _| other(pair, process).is_none());
     }
 }
@@ -132,6 +148,27 @@ mod tests {
         assert_eq!(sharing.write(SECOND, 1), FirstWrite::Copy, "its parent has that of the fork");
         assert_eq!(sharing.write(CHILD, 2), FirstWrite::Copy);
         assert_eq!(sharing.write(SECOND, 2), FirstWrite::Reuse);
+    }
+
+    #[test]
+    fn a_protected_page_is_written_to_after_one_fault() {
+        let mut sharing = Sharing::default();
+        sharing.protect(PARENT, 4..8);
+        assert_eq!(sharing.write(CHILD, 4), FirstWrite::No, "another process");
+        assert_eq!(sharing.write(PARENT, 4), FirstWrite::Reuse);
+        assert_eq!(sharing.write(PARENT, 4), FirstWrite::No);
+        assert!(sharing.allow(PARENT, 0..6));
+        assert_eq!(
+            [5, 6].map(|page| sharing.write(PARENT, page)),
+            [FirstWrite::No, FirstWrite::Reuse]
+        );
+        // One fault copies the page and allows writing.
+        sharing.fork(PARENT, CHILD);
+        assert_eq!(sharing.write(PARENT, 7), FirstWrite::Copy);
+        assert_eq!(sharing.write(PARENT, 7), FirstWrite::No);
+        sharing.protect(CHILD, 9..10);
+        sharing.end(CHILD);
+        assert!(!sharing.allow(CHILD, 9..10), "it is gone");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::*;
 use crate::data::Text;
 
 mod keys;
+mod protection;
 
 fn workload(text: &str) -> Result<Workload, Refused> {
     Workload::new(Program::read(&Text::new("w.toml", text))?)
