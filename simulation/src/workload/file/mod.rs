@@ -263,6 +263,9 @@ impl Workload {
         }
         let values = Values { parameters: &numbers, cpus, threads: 0, me: 0, loops: [0, 0] };
         let is_isolated = self.isolation.value(values) != 0.0;
+        if is_isolated {
+            self.check_isolation(setup)?;
+        }
         let (machine, isolated) = self.machine(setup.machine, &ranges, is_isolated)?;
         let setup = &Setup { machine: &machine, ..*setup };
         let sleeps = self.sleeps.value(values) != 0.0;
@@ -321,6 +324,23 @@ impl Workload {
         metrics.push(metric("interrupts", "1/s", taken as f64 / time));
         let notes = self.never(&state);
         Ok(Outcome { metrics, report, notes })
+    }
+
+    /// Refuses tables of the kernel's own without PCIDs: what each way into the kernel flushes then is not in the model.
+    fn check_isolation(&self, setup: &Setup<'_>) -> Result<(), Refused> {
+        let Setup { machine, strategy, .. } = setup;
+        let help = match (machine.isa, machine.features.tag_bits) {
+            (Isa::X86_64, 0) => format!("machine `{}` has none; take another one", machine.key),
+            (Isa::X86_64, _) if strategy::is_without_pcids(strategy) => {
+                format!("strategy `{strategy}` uses none; take another one")
+            }
+            _ => return Ok(()),
+        };
+        let (file, line) = (&self.program.file, self.program.isolation.line);
+        Err(Refused(format!(
+            "{file}:{line}: without PCIDs and with page tables of the kernel's own each way into the kernel and back flushes, which \
+             is not modelled: `isolation` needs PCIDs, and {help}, or leave `isolation` out"
+        )))
     }
 
     /// The machine with the paths that are assumed, and what each way into the kernel and back takes besides with

@@ -282,6 +282,46 @@ fn isolation_costs_two_root_writes_for_each_call() {
     assert!((more - 2.0 * root).abs() < 1.0, "{more} {root}");
 }
 
+/// Without PCIDs each crossing would flush, which is not modelled.
+#[test]
+fn isolation_needs_pcids() {
+    let text = one("isolation = true", "call");
+    for entry in strategy::all().filter(|entry| entry.isas.contains(&Isa::X86_64)) {
+        if entry.name == "linux-invlpgb-2025" {
+            continue; // A Skylake has no INVLPGB.
+        }
+        let ran = run_on("skylake_sp", entry.name, 1, &text);
+        match strategy::is_without_pcids(entry.name) {
+            true => {
+                let why = ran.unwrap_err().0;
+                let words =
+                    format!("`isolation` needs PCIDs, and strategy `{}` uses none", entry.name);
+                assert!(why.starts_with("w.toml:2: ") && why.contains(&words), "{why}");
+                let without = one("", "call");
+                assert!(run_on("skylake_sp", entry.name, 1, &without).is_ok());
+            }
+            false => assert!(ran.is_ok(), "{}", entry.name),
+        }
+    }
+    let why = run_on("westmere_ep_2s", "linux-ipi-2025", 1, &text).unwrap_err().0;
+    assert!(why.contains("machine `westmere_ep_2s` has none"), "{why}");
+    assert!(run_on("neoverse_n1", "linux-broadcast", 1, &text).is_ok());
+}
+
+/// Two processes that take turns on a CPU lose their translations at each switch without PCIDs, and with them keep them.
+#[test]
+fn strategies_without_pcids_flush_at_each_switch() {
+    let text = "about = \"a test\"\n[[space]]\nname = \"a\"\npages = 8\nmapped = 8\neach = true\n\
+                [[threads]]\nname = \"t\"\nspace = \"a\"\ncount = 2\ncpu = 0\n\
+                program = \"\"\"\nrepeat 100\ntouch 0 8\nyield\ndone\n\"\"\"\n";
+    for entry in strategy::all().filter(|entry| entry.isas.contains(&Isa::X86_64)) {
+        let Ok(outcome) = run_on("skylake_sp", entry.name, 1, text) else { continue };
+        let misses = outcome.report.counters().walks;
+        let flushes = misses > 1000;
+        assert_eq!(flushes, strategy::is_without_pcids(entry.name), "{}: {misses}", entry.name);
+    }
+}
+
 #[test]
 fn it_runs_on_every_machine_with_the_library() {
     let text = one("", "touch 0 64\nbarrier\nprotect me 1\nallow me 1\ndiscard me 1\nbarrier");
