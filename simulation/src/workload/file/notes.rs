@@ -10,7 +10,7 @@ use super::{Spinning, Workload, scheduler::State};
 use crate::workload::stage::{NS, START};
 
 impl Workload {
-    /// What never happened: threads that did not run, and what was not reached while it was counted.
+    /// What never happened: threads that did not run, what was not reached while it was counted, and the end of `time`.
     pub(super) fn never(&self, state: &State<'_>) -> Vec<String> {
         let file = &self.program.file;
         let mut notes = Vec::new();
@@ -37,8 +37,15 @@ impl Workload {
         }
         // Threads that end go on alone when the time of the others is up.
         let (last, [_, until]) = (state.last.get(), state.counted());
+        let us = |time: Ps| (time - START) as f64 / (1000 * NS) as f64;
+        if state.has_ended_early() {
+            notes.push(format!(
+                "{file}: the run ended after {:.0} us, with the last thread that ends; `time` was not reached, and counters are of \
+                 all of it, the start included.",
+                us(last)
+            ));
+        }
         if self.program.time.is_some() && last > until {
-            let us = |time: Ps| (time - START) as f64 / (1000 * NS) as f64;
             notes.push(format!(
                 "{file}: counters and timers are of the `time` of the file; `interrupted`, `flushing` and `interrupts` are of \
                  the whole run, which took {:.0} us, as threads that end went on alone after {:.0} us.",

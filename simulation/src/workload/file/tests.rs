@@ -689,7 +689,9 @@ fn threads_that_never_run_and_what_none_came_to_are_said() {
     assert_eq!(notes(&format!("{short}{late}")), [""; 0]);
     // It ends, and all with it, before the tenth is over that is left out of longer runs.
     let early = late.replace("forever\nwork 5 us\ncount progress\ndone", "count progress");
-    assert_eq!(notes(&format!("{short}{early}")), [""; 0]);
+    let [end] = &notes(&format!("{short}{early}"))[..] else { panic!("one note") };
+    assert!(end.starts_with("w.toml: the run ended after "), "{end}");
+    assert!(end.contains("`time` was not reached, and counters are of all of it"), "{end}");
 }
 
 #[test]
@@ -778,5 +780,5 @@ fn a_rate_is_the_same_however_long_the_threads_last_that_end() {
     }
     let notes = |rounds| outcome(rounds).notes.join(" ");
     assert!(notes(400).contains("`interrupts` are of the whole run"), "{}", notes(400));
-    assert_eq!(notes(80), "");
+    assert!(notes(80).contains("`time` was not reached"), "{}", notes(80));
 }
