@@ -3,7 +3,7 @@
 use core::{fmt, str::FromStr};
 
 use lookaside_machine::timed::{Hops, Price};
-use lookaside_terminal::Refused;
+use lookaside_terminal::{Refused, counted};
 
 use super::{Machine, Value, value::picoseconds};
 
@@ -60,6 +60,25 @@ impl Machine {
         (topology.sockets, topology.nodes, topology.hops) =
             (sockets.count, sockets.count, sockets.hops);
         self.key = format!("{}, sockets: {sockets}", self.key);
+        self.given_sockets = Some(sockets);
+    }
+
+    /// Where so many CPUs are in some of the sockets alone that the machine was given: in how many, and what reaches all.
+    #[must_use]
+    pub fn unreached_sockets(&self, cpus: usize) -> Option<String> {
+        let given = self.given_sockets?.count as usize;
+        let topology = &self.model.topology;
+        let each = (topology.cores_per_cluster * topology.clusters) as usize;
+        // Second threads of cores come after the first ones of all.
+        let reached = cpus.div_ceil(each);
+        (reached < given).then(|| {
+            let cpus = counted(cpus, "CPU", "CPUs");
+            format!(
+                "With {cpus} the run is in {reached} of the {given} sockets, of {each} cores each, and the others change nothing: \
+                 {} CPUs are in all of them.",
+                (given - 1) * each + 1
+            )
+        })
     }
 
     /// Sets a price or a path by its name, in the unit of the file.
@@ -114,5 +133,21 @@ mod tests {
         ] {
             assert!(said(text).unwrap_err().starts_with(why), "{text}");
         }
+    }
+
+    #[test]
+    fn sockets_that_no_cpu_of_a_run_is_in_are_said() {
+        let mut machine = Machine::named("zen5").unwrap();
+        let own = machine.unreached_sockets(1);
+        assert_eq!(own, None, "nobody has asked for them");
+        let topology = machine.model.topology;
+        let each = (topology.cores_per_cluster * topology.clusters) as usize;
+        machine.set_sockets("3".parse().unwrap());
+        let said = |cpus| machine.unreached_sockets(cpus);
+        let one = said(each).unwrap();
+        assert!(one.contains("the run is in 1 of the 3 sockets"), "{one}");
+        assert!(one.contains(&format!("{} CPUs are in all", 2 * each + 1)), "{one}");
+        assert!(said(2 * each).unwrap().contains("in 2 of the 3"));
+        assert_eq!([2 * each + 1, 6 * each].map(said), [None, None]);
     }
 }

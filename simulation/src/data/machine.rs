@@ -126,7 +126,20 @@ pub(super) fn read(file: &Text) -> Result<Machine, Refused> {
         flush_ceiling: FLUSH_CEILING,
     };
     let (key, file) = (file.stem().to_owned(), file.name.clone());
-    Ok(Machine { key, file, name, isa, note, model, features, paths, values, readings, sources })
+    Ok(Machine {
+        key,
+        file,
+        name,
+        isa,
+        note,
+        model,
+        given_sockets: None,
+        features,
+        paths,
+        values,
+        readings,
+        sources,
+    })
 }
 
 /// How far sockets are from each other: rows of links, with their source.

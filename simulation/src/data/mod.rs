@@ -164,6 +164,8 @@ pub struct Machine {
     pub note: Option<String>,
     /// Its hardware.
     pub model: Model,
+    /// The sockets that it was given in place of those of the file.
+    pub given_sockets: Option<Sockets>,
     /// What its CPUs can do.
     pub features: Features,
     /// How long paths of its kernel take, in picoseconds, without what the model adds to them: the

@@ -122,7 +122,7 @@ pub struct Outcome {
     pub metrics: Vec<Metric>,
     /// Where the time went.
     pub report: Report,
-    /// What is to be known of the results, each in a sentence: threads that never ran, and what was never reached.
+    /// What is to be known of the results, each in a sentence: threads that never ran, what was never reached, and sockets without a CPU of the run.
     pub notes: Vec<String>,
 }
 
@@ -229,12 +229,15 @@ pub fn all() -> impl Iterator<Item = &'static Entry> {
 ///
 /// If there is none, if the machine or the strategy refuses it, or if it fails.
 pub fn run(name: &str, setup: &Setup<'_>) -> Result<Outcome, Refused> {
-    if file::is_path(name) {
-        return opened(name)?.run(setup);
-    }
-    let entry = find(name)?;
-    check(entry, setup)?;
-    (entry.run)(setup)
+    let mut outcome = if file::is_path(name) {
+        opened(name)?.run(setup)?
+    } else {
+        let entry = find(name)?;
+        check(entry, setup)?;
+        (entry.run)(setup)?
+    };
+    outcome.notes.extend(setup.machine.unreached_sockets(outcome.report.cpus.len()));
+    Ok(outcome)
 }
 
 /// The largest option and place on a curve of the workloads that are built in. They make room for what is counted
