@@ -65,6 +65,9 @@ impl Scope {
 /// The most numbers, names and parentheses of a statement. Expressions are evaluated on the stack of a simulated CPU.
 const MOST_TERMS: usize = 100;
 
+/// The most letters of a text that a message quotes.
+const MOST_QUOTED: usize = 100;
+
 /// What names are worth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Values<'v> {
@@ -103,6 +106,14 @@ impl Expression {
                 }
             }
         }
+    }
+}
+
+/// A text as messages quote it: the beginning of one that is long.
+pub(super) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(MOST_QUOTED) {
+        Some((end, _)) => format!("`{} ...`", &text[..end]),
+        None => format!("`{text}`"),
     }
 }
 

@@ -30,7 +30,7 @@ use lookaside_machine::timed::{Arena, Price, Ps};
 use lookaside_terminal::{Refused, counted, names};
 
 use self::{
-    expression::{Expression, Reader, Scope, Values},
+    expression::{Expression, Reader, Scope, Values, quoted},
     scheduler::{State, Wake},
     statement::{Act, Child, Declared, Statement},
 };
@@ -140,7 +140,8 @@ impl Workload {
             });
             declared.read.append(&mut reader.read);
             let Words { text, line } = words;
-            expression.map_err(|why| Refused(format!("{}:{line}: `{text}` {why}", program.file)))
+            expression
+                .map_err(|why| Refused(format!("{}:{line}: {} {why}", program.file, quoted(text))))
         };
         let names: Vec<&str> = program.spaces.iter().map(|space| space.name.as_str()).collect();
         if let Some(name) = names::repeated(&names) {

@@ -4,7 +4,7 @@ use lookaside_terminal::{Refused, names};
 
 use super::{
     METRICS,
-    expression::{Expression, Reader, Scope},
+    expression::{Expression, Reader, Scope, quoted},
 };
 use crate::data::{Program, Words, list};
 
@@ -178,7 +178,8 @@ pub(super) fn statements(
             continue;
         }
         let line = first + i;
-        let refuse = |why: String| Refused(format!("{}:{line}: `{text}` {why}", program.file));
+        let refuse =
+            |why: String| Refused(format!("{}:{line}: {} {why}", program.file, quoted(text)));
         let mut reader = Reader::new(text, &program.parameters, Scope::Program);
         let word = reader.word().unwrap_or_default();
         let act = if word == "done" {

@@ -1,5 +1,19 @@
 use super::*;
 
+/// Half a page of parentheses would hide what is wrong with them.
+#[test]
+fn a_long_text_is_quoted_by_its_beginning() {
+    let long = format!("{}1{}", "(".repeat(10_000), ")".repeat(10_000));
+    let good = one("sleeps = 0", "work 1 us");
+    for text in
+        [good.replace("1 us", &format!("{long} us")), good.replace("= 0", &format!("= \"{long}\""))]
+    {
+        let why = refused(&text);
+        assert!(why.starts_with("w.toml:") && why.contains("(( ...` has more than 100"), "{why}");
+        assert!(why.len() < 300, "{why}");
+    }
+}
+
 #[test]
 fn keys_of_the_head_have_no_names_of_programs() {
     let good = one("isolation = 0\nsleeps = 0", "work 1 us");
