@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each user of this module needs another part of it")]
 #![allow(unreachable_pub, reason = "the module is part of several crates")]
 
+use core::mem::ManuallyDrop;
+
 use lookaside::{
     AddressSpace, Cpu, CurrentCpu, Gather, GlobalAsids, PerCpuAsids, Platform as _, Tlb, VaRange,
     arch::{
