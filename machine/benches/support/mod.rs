@@ -204,7 +204,7 @@ fn run<'a, M: Mmu + 'a, T: Tags<Platform<'a, M>> + 'a>(
             let words = Residents::<Word>::words_for(storm.cpus);
             let residents = arena.fill(words, |_| Word::ZERO);
             let space = tlb.space(Root::new(root), residents).expect("a root");
-            let space: &AddressSpace<_> = arena.put(ManuallyDrop::new(space));
+            let space = &**arena.put(ManuallyDrop::new(space));
             timed::name(space, "spaces");
             (root, space)
         };
