@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{Condvar, Mutex, MutexGuard},
     thread,
     time::Instant,
@@ -78,6 +79,8 @@ impl Runner {
 struct State {
     runners: Vec<Runner>,
     steps: u64,
+    /// A thread has panicked in a round, which does not end.
+    has_panicked: bool,
 }
 
 impl State {
@@ -146,7 +149,7 @@ pub fn run(request: &Request, progress: &(dyn Fn(Progress) + Sync)) -> Outcome {
     let work = Work {
         request,
         begin,
-        state: Mutex::new(State { runners, steps: 0 }),
+        state: Mutex::new(State { runners, steps: 0, has_panicked: false }),
         done: Condvar::new(),
         progress,
     };
@@ -178,8 +181,17 @@ impl Work<'_> {
         while let Some((index, number, subject)) = self.next() {
             let left = self.request.until.time.saturating_sub(self.begin.elapsed());
             let round = round(subject.entry, number, self.request.seed, self.request.until.least);
-            let (report, found) = explore(&subject, round, left);
+            let explored = catch_unwind(AssertUnwindSafe(|| explore(&subject, round, left)));
             let mut state = self.lock();
+            let (report, found) = match explored {
+                Ok(explored) => explored,
+                Err(panic) => {
+                    state.has_panicked = true;
+                    drop(state);
+                    self.done.notify_all(); // Others wait for the end of this round.
+                    resume_unwind(panic)
+                }
+            };
             state.steps += report.steps;
             let runner = &mut state.runners[index];
             runner.checked.add(number, round, &report, found);
@@ -196,7 +208,7 @@ impl Work<'_> {
         let until = &self.request.until;
         let mut state = self.lock();
         loop {
-            if self.begin.elapsed() >= until.time {
+            if self.begin.elapsed() >= until.time || state.has_panicked {
                 return None;
             }
             match state.take(until) {

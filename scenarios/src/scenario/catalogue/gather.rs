@@ -97,7 +97,7 @@ const BATCH_RELIED: &[&[Act]] = &[&[Batch(A, B)], &[FindGone(A)], &[Run(A), Read
 pub(super) static SCENARIOS: &[Entry] = &[
     by_epoch!("batch-relied-arm-interrupts", ArmInterrupts, few(4), BATCH_RELIED, Bounded(1),
         "a CPU relies on the absence of a page whose flush was put into a batch"),
-    by_epoch!("relied-alone-arm", Arm, THREE_TAGS, RELIED_ALONE, Bounded(3),
+    by_epoch!("relied-alone-arm", Arm, few(4), RELIED_ALONE, Bounded(3),
         "a CPU that maps at an address flushes what another one is still flushing there"),
     by_recency!("relied-alone-recent", Pcid, RELIED_ALONE, Bounded(3),
         "as relied-alone-arm, on x86 with tags of each CPU's own"),
