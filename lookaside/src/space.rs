@@ -32,7 +32,8 @@ const BUSY: u64 = u64::MAX;
 /// [`crate::Tlb::space`] makes one. It has no lifetime, so it may live in an `Arc` or a static, as a field of the
 /// kernel's process for example. It may be moved before the first switch to it. From then on it is shared by reference
 /// and stays where it is, until [`crate::CurrentCpu::release`] has made every CPU leave it; [`Self::into_tables`] then
-/// hands the tables back, and to drop it drops them. A space that is dropped without `release` after a CPU has run it leaks its
+/// hands the tables back, and to drop it drops them. No type keeps a kernel from moving a space that CPUs run, as `core::mem::swap` does: it is
+/// among the promises of [`Platform`]. A space that is dropped without `release` after a CPU has run it leaks its
 /// tables, and says so by [`Platform::unreleased`], which panics.
 ///
 /// Where many CPUs flush one space at once, the cache lines that they write bounce. So what a flush only reads comes first, with the

@@ -3,7 +3,6 @@
 use lookaside_terminal::{Refused, names};
 
 use super::{file, find, opened};
-use crate::data::Program;
 
 /// What the workloads that are built in measure. `build` has `elapsed` on machines where somebody measured a build.
 const BUILT_IN: &[(&str, &[&str])] = &[
@@ -28,9 +27,6 @@ const BUILT_IN: &[(&str, &[&str])] = &[
     ("tlbi", &["time_per_slot"]),
 ];
 
-/// What every workload of a file measures besides what it counts and times.
-const OF_FILES: [&str; 3] = ["interrupted", "flushing", "interrupts"];
-
 /// Refuses a metric that the workload of that name, or of that file, does not measure.
 ///
 /// # Errors
@@ -42,43 +38,13 @@ pub fn check_metric(workload: &str, metric: &str) -> Result<(), Refused> {
         false => Err(names::unknown("metric", metric, all.iter().copied())),
     };
     if file::is_path(workload) {
-        return unknown(&of_file(opened(workload)?.program()));
+        return unknown(&opened(workload)?.measures());
     }
     let name = find(workload)?.name;
     match BUILT_IN.iter().find(|(of, _)| *of == name) {
         Some((_, all)) => unknown(all),
         None => Ok(()),
     }
-}
-
-/// What a workload of a file measures: what it counts, what it times, and how long it takes if one of its threads ends.
-fn of_file(program: &Program) -> Vec<&str> {
-    let texts = || program.threads.iter().map(|threads| threads.program.text.as_str());
-    let own = texts().flat_map(statements).filter_map(|words| match words {
-        [Some("count" | "begin"), name] => name,
-        _ => None,
-    });
-    // Several threads may count the same.
-    let mut all: Vec<&str> = Vec::new();
-    for name in own {
-        if !all.contains(&name) {
-            all.push(name);
-        }
-    }
-    let is_endless = |text| statements(text).any(|words| words[0] == Some("forever"));
-    if texts().any(|text| !is_endless(text)) {
-        all.push("elapsed");
-    }
-    all.extend(OF_FILES);
-    all
-}
-
-/// The first two words of each statement.
-fn statements(text: &str) -> impl Iterator<Item = [Option<&str>; 2]> {
-    text.lines().map(|line| {
-        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
-        [words.next(), words.next()]
-    })
 }
 
 #[cfg(test)]
@@ -120,7 +86,7 @@ mod tests {
             let outcome = run(&name, &setup).unwrap();
             let mut measured: Vec<&str> = outcome.metrics.iter().map(|one| one.key).collect();
             let workload = opened(&name).unwrap();
-            let mut known = of_file(workload.program());
+            let mut known = workload.measures();
             measured.sort_unstable();
             known.sort_unstable();
             assert_eq!(known, measured);

@@ -91,7 +91,9 @@ pub fn is_path(name: &str) -> bool {
 }
 
 /// Metrics that every workload has, which no counter and no timer may be called.
-const METRICS: [&str; 4] = ["elapsed", "interrupted", "flushing", "interrupts"];
+const METRICS: [&str; 4] = [ELAPSED, "interrupted", "flushing", "interrupts"];
+/// When the last thread ends, if one does.
+const ELAPSED: &str = "elapsed";
 /// The most pages of all spaces of a group: 256 GiB. More take a long time to make.
 const MOST_PAGES: f64 = 67_108_864.0;
 
@@ -220,6 +222,14 @@ impl Workload {
         &self.program
     }
 
+    /// The names of what it measures: its counters, its timers, and what every file has.
+    #[must_use]
+    pub fn measures(&self) -> Vec<&'static str> {
+        let ends = self.groups.iter().any(|group| group.is_bounded);
+        let own = self.counters.iter().chain(&self.timers).copied();
+        own.chain(METRICS.into_iter().filter(|&name| ends || name != ELAPSED)).collect()
+    }
+
     /// The paths of the kernel that it takes and that a machine file lacks: they are assumed.
     #[must_use]
     pub fn assumed(&self, machine: &Machine) -> Vec<&'static str> {
@@ -312,7 +322,7 @@ impl Workload {
             metrics.push(metric(name, "ns", time.get() as f64 / count.get() as f64 / NS as f64));
         }
         if self.groups.iter().any(|group| group.is_bounded) {
-            metrics.push(metric("elapsed", "ns", last.saturating_sub(START) as f64 / NS as f64));
+            metrics.push(metric(ELAPSED, "ns", last.saturating_sub(START) as f64 / NS as f64));
         }
         let all: Ps = report.cpus.iter().map(|cpu| cpu.elapsed.saturating_sub(START)).sum();
         let busy = all.saturating_sub(report.spent_in("idle")) as f64;
