@@ -354,6 +354,9 @@ LOOKASIDE_MUST_CHECK int lookaside_root_end(void);
  *
  * Returns 1 if the trampoline executes `sfence.vma` (of everything) after each of the two writes: RISC-V harts without ASIDs,
  * where the result is the same at each call. Otherwise 0, and it executes no fence; on Arm64 see docs/integrating.md.
+ * With `roots` NULL: the exit for which it was called last does not take place, as the kernel has found a signal or another
+ * thread to run. This comes before the next lookaside_switch; without it, with LOOKASIDE_FLUSH_AT_EXIT, user mode may use what
+ * another space had under its PCID.
  * (Linux: SWITCH_TO_USER_CR3, tramp_unmap_kernel. xv6: usertrapret.) */
 struct lookaside_roots {
     uint64_t user;

@@ -277,7 +277,11 @@ impl<I: Instance> Machine<I> {
         let this_cpu = self.this_cpu()?;
         // SAFETY: the caller promises it.
         let space = unsafe { Space::at(space)? };
-        if roots.is_null() || !roots.is_aligned() {
+        if roots.is_null() {
+            this_cpu.cancel_exit();
+            return Ok(0);
+        }
+        if !roots.is_aligned() {
             return Err(Refused::Argument);
         }
         // The user's comes last: its load may be a flush.

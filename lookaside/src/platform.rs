@@ -52,7 +52,7 @@ pub use crate::{
 ///   root register of the kernel's own. Entries for
 ///   user addresses, pages and blocks alike, are not global.
 /// * From the first switch to an [`crate::AddressSpace`] until [`crate::CurrentCpu::release`] of it, the space is
-///   neither moved nor dropped.
+///   neither moved nor dropped. [`Self::unreleased`] returns only on a machine of a test, which ends with its spaces.
 /// * `as_ref` of a value of [`Self::ResidentWords`] always returns the same words, which nothing else uses.
 /// * While a foreign root is loaded ([`crate::CurrentCpu::with_root`]), the CPU calls nothing of this library but
 ///   [`crate::CurrentCpu::handle_ipi`], also by [`crate::StaticTlb::handle_ipi`], and [`crate::Tlb::nmi_uaccess_okay`], and what the kernel executes and touches
