@@ -200,8 +200,8 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         self.held.add(table);
     }
 
-    /// The container, to ask how much room is left in it. One that is nearly full is flushed, and another gather begun: CPUs that were
-    /// flushed need no second flush of the same addresses.
+    /// The container, to ask how much room is left in it: a gather whose container is full is flushed, and another one begun.
+    /// A container that gives frames out through a shared reference holds nothing back.
     #[must_use]
     #[inline]
     pub fn held(&self) -> &F {
