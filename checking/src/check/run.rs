@@ -1,8 +1,8 @@
 //! Runs the rounds on several threads.
 
-use core::time::Duration;
+use core::{panic::AssertUnwindSafe, time::Duration};
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    panic::{catch_unwind, resume_unwind},
     sync::{Condvar, Mutex, MutexGuard},
     thread,
     time::Instant,
@@ -261,7 +261,7 @@ mod tests {
             Runner { subject, next, busy: false, checked }
         });
         let steps = scenarios.iter().map(|(_, steps)| steps).sum();
-        State { runners: runners.collect(), steps }
+        State { runners: runners.collect(), steps, has_panicked: false }
     }
 
     /// The order in which scenarios get their next round.

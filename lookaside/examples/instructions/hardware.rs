@@ -204,11 +204,10 @@ unsafe impl<M: Mmu, const CPU_WORDS: usize> Platform for Host<M, CPU_WORDS> {
         *root
     }
 
-    #[inline(always)]
-
     // The machine of a test ends with its spaces.
     fn unreleased(_: u64) {}
 
+    #[inline(always)]
     fn mmu(&self) -> &M {
         &self.mmu
     }

@@ -1,10 +1,7 @@
 //! A space that is dropped: its tables go with it where nobody can walk them, and stay where somebody may.
 
-use core::sync::atomic::AtomicU64;
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    rc::Rc,
-};
+use core::{panic::AssertUnwindSafe, sync::atomic::AtomicU64};
+use std::{panic::catch_unwind, rc::Rc};
 
 use lookaside::{
     AddressSpace, Cpu, GlobalAsids, PerCpuAsids, Platform, Tlb,
