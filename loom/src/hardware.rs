@@ -3,10 +3,8 @@
 use core::cell::{RefCell, RefMut};
 
 use lookaside::{
-    Error, VaRange,
-    arch::{
-        Errata, Held, Invalidation, Mmu, Properties, Root, Scope, Sharing, TableChange, Tag, Wait,
-    },
+    Error,
+    arch::{Errata, Held, Invalidation, Mmu, Properties, Root, Scope, Sharing, Tag, Wait},
     platform::{Costs, OperationCosts, Ordering, Word as _},
 };
 use loom::{cell::UnsafeCell, sync::atomic::fence};

@@ -1,6 +1,6 @@
 //! A machine whose CPUs are loom's threads.
 
-use core::cell::Cell;
+use core::{cell::Cell, mem::ManuallyDrop};
 use std::sync::Mutex;
 
 use lookaside::{
@@ -61,9 +61,6 @@ unsafe impl Platform for Machine {
         *root
     }
 
-    // The machine of a test ends with its spaces.
-    fn unreleased(_: u64) {}
-
     fn mmu(&self) -> &Hardware {
         &self.hardware
     }
@@ -100,8 +97,8 @@ unsafe impl Platform for Machine {
 pub struct World<T: Tags<Machine> + 'static> {
     /// The library's state.
     pub tlb: &'static Tlb<'static, Machine, T>,
-    /// The spaces, each with one page.
-    pub spaces: Vec<AddressSpace<Machine>>,
+    /// The spaces, each with one page. Their words are not read after the execution.
+    pub spaces: Vec<ManuallyDrop<AddressSpace<Machine>>>,
 }
 
 impl World<PerCpuAsids<2>> {
@@ -140,7 +137,9 @@ impl<T: Tags<Machine> + 'static> World<T> {
         let tlb = keep(Tlb::new(machine, tags, storage).expect("the tags suffice"));
         let space = |number| {
             let residents = words(Residents::<Word>::words_for(cpus));
-            tlb.space(Hardware::root(number), residents).expect("any root will do")
+            ManuallyDrop::new(
+                tlb.space(Hardware::root(number), residents).expect("any root will do"),
+            )
         };
         let world = keep(Self { tlb, spaces: (0..spaces).map(space).collect() });
         for cpu in 0..cpus {
