@@ -94,7 +94,7 @@ mod tests {
             let why = check_metric(&name, "alocs").unwrap_err().0;
             assert!(why.contains("`alocs`") && why.contains("`allocs`"), "{why}");
             let why = check_metric(&name, "zzzzzzzz").unwrap_err().0;
-            assert!(why.contains("there are `un`, `allocs`, "), "own ones first, each once: {why}");
+            assert!(why.contains("there are `allocs`, `un`, "), "own ones first, each once: {why}");
             check_metric(&name, "un").unwrap();
             check_metric(&name, "others").unwrap_err();
         }
