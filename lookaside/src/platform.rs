@@ -128,8 +128,8 @@ pub unsafe trait Platform {
     }
 
     /// A space with this identifier is dropped that a CPU has run and nobody has [released](crate::CurrentCpu::release). Its
-    /// tables are leaked; but its memory goes, which CPUs may read that still have its root loaded. Panics by default; where panics unwind, a
-    /// platform may let it be while one is under way.
+    /// tables are leaked; but CPUs that still have its root loaded may read its memory, which goes. By default it panics, as a kernel
+    /// must; a test whose machine ends with its spaces does nothing.
     #[track_caller]
     fn unreleased(id: u64) {
         panic!("address space {id} is dropped and was not released");

@@ -74,12 +74,12 @@ pub(super) struct Changes<'g, P: Platform> {
 
 /// In [`Changes::how`]: `completes` only by the acknowledgements of its requests.
 const BY_REQUESTS: u8 = 1;
+/// In [`Changes::how`]: before a lock is released whose guard the gather borrows, so that the flush is never put off.
+const BEFORE_UNLOCK: u8 = 2;
 /// In [`Changes::how`]: a page is held, which some CPU may use.
 const HOLDS_PAGE: u8 = 4;
 /// In [`Changes::how`]: it changes nothing itself, and is not counted among the gathers of its space.
 const UNCOUNTED: u8 = 8;
-/// In [`Changes::how`]: before a lock is released whose guard the gather borrows, so that the flush is never put off.
-const BEFORE_UNLOCK: u8 = 2;
 
 impl<'g, P: Platform> Gather<'g, P> {
     /// Begins to gather changes of `space`, where no frame becomes free.

@@ -171,9 +171,15 @@ pub fn is_for_one_thread(name: &str) -> bool {
 /// Whether a strategy of x86-64 uses no PCIDs, so that each load of the root register flushes.
 #[must_use]
 pub fn is_without_pcids(name: &str) -> bool {
-    let linux = ["page-by-page", "cr3-flush", "pcid-2017-off"];
-    let others = ["shared-counter", "completion-flags", "lookaside-untagged"];
-    linux.contains(&name) || others.contains(&name)
+    [
+        "page-by-page",
+        "cr3-flush",
+        "pcid-2017-off",
+        "shared-counter",
+        "completion-flags",
+        "lookaside-untagged",
+    ]
+    .contains(&name)
 }
 
 /// Whether a strategy differs from `linux-broadcast` by how it clears contiguous blocks alone.

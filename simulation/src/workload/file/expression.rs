@@ -65,7 +65,7 @@ impl Scope {
 /// The most numbers, names and parentheses of a statement. Expressions are evaluated on the stack of a simulated CPU.
 const MOST_TERMS: usize = 100;
 
-/// The most letters of a text that a message quotes.
+/// The most characters of a text that a message quotes.
 const MOST_QUOTED: usize = 100;
 
 /// What names are worth.
