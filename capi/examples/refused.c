@@ -88,13 +88,13 @@ int main(void) {
     /* A number that no CPU has, and that of one which is not online. */
     EXPECT(LOOKASIDE_EOFFLINE, lookaside_switch(&space, LOOKASIDE_MAX_CPUS));
     EXPECT(LOOKASIDE_EOFFLINE, lookaside_switch(&space, 1));
-    EXPECT(LOOKASIDE_EOFFLINE, lookaside_flush_page(&space, 0, LOOKASIDE_PAGES, 1));
+    EXPECT(LOOKASIDE_EOFFLINE, lookaside_flush_page(&space, 0, LOOKASIDE_PAGES, 1, NULL));
 
     /* Interrupts on. */
     shim_irq_on();
     EXPECT(LOOKASIDE_EIRQS, lookaside_switch(&space, 0));
     EXPECT(LOOKASIDE_EIRQS, lookaside_flush_range(&space, 0, LOOKASIDE_EVERYTHING, 12, LOOKASIDE_TABLES, NULL));
-    EXPECT(LOOKASIDE_EIRQS, lookaside_flush_page(&space, 0, LOOKASIDE_PAGES, 0));
+    EXPECT(LOOKASIDE_EIRQS, lookaside_flush_page(&space, 0, LOOKASIDE_PAGES, 0, NULL));
     EXPECT(LOOKASIDE_EIRQS, lookaside_online(&hart));
     EXPECT(LOOKASIDE_EIRQS, lookaside_stopped(1));
     shim_irq_off();
@@ -104,9 +104,9 @@ int main(void) {
     EXPECT(LOOKASIDE_ERANGE, lookaside_flush_range(&space, 4096, UINT64_MAX - 1, 12, LOOKASIDE_PAGES, NULL));
     EXPECT(LOOKASIDE_EARGUMENT, lookaside_flush_range(&space, 0, 4096, 12, (enum lookaside_kind)3, NULL));
     EXPECT(LOOKASIDE_EARGUMENT, lookaside_map(NULL, 0, 4096, 12, LOOKASIDE_FAULTED));
-    EXPECT(LOOKASIDE_EARGUMENT, lookaside_flush_page(&space, 0, (enum lookaside_kind)3, 0));
-    EXPECT(0, lookaside_flush_page(&space, 1, LOOKASIDE_MIXED, 0));
-    EXPECT(0, lookaside_flush_page(&space, 4096, LOOKASIDE_TABLES, 0));
+    EXPECT(LOOKASIDE_EARGUMENT, lookaside_flush_page(&space, 0, (enum lookaside_kind)3, 0, NULL));
+    EXPECT(0, lookaside_flush_page(&space, 1, LOOKASIDE_MIXED, 0, NULL));
+    EXPECT(0, lookaside_flush_page(&space, 4096, LOOKASIDE_TABLES, 0, NULL));
     EXPECT(0, lookaside_flush_range(&space, 1, 1, 12, LOOKASIDE_PAGES, NULL));
     EXPECT(0, lookaside_flush_range(&space, 0, 0, 12, LOOKASIDE_PAGES, NULL));
 
@@ -122,7 +122,7 @@ int main(void) {
     EXPECT(0, lookaside_root_begin(0x2000));
     EXPECT(LOOKASIDE_EROOT, lookaside_root_begin(0x2000));
     EXPECT(LOOKASIDE_EROOT, lookaside_switch(&space, 0));
-    EXPECT(LOOKASIDE_EROOT, lookaside_flush_page(&space, 0, LOOKASIDE_PAGES, 0));
+    EXPECT(LOOKASIDE_EROOT, lookaside_flush_page(&space, 0, LOOKASIDE_PAGES, 0, NULL));
     EXPECT(LOOKASIDE_EROOT, lookaside_flush_range(&space, 0, 4096, 12, LOOKASIDE_PAGES, NULL));
     EXPECT(0, lookaside_handle_ipi());
     EXPECT(0, lookaside_root_end());

@@ -391,11 +391,11 @@ LOOKASIDE_MUST_CHECK int lookaside_user_roots(struct lookaside_space *space, str
 LOOKASIDE_MUST_CHECK int lookaside_flush_range(struct lookaside_space *space, uint64_t start, uint64_t bytes,
                                                unsigned shift, enum lookaside_kind kind, struct lookaside_wait *wait);
 
-/* The same as lookaside_flush_range for the page of 4 KiB that `address` is in, with no `wait`: a dozen instructions and a
- * call of lookaside_platform_cpu shorter. `cpu`: as for lookaside_switch. IRQs off; waits. (Linux: flush_tlb_page. FreeBSD:
- * pmap_invalidate_page.) */
+/* The same as lookaside_flush_range for the page of 4 KiB that `address` is in: a dozen instructions and a call of
+ * lookaside_platform_cpu shorter. `cpu`: as for lookaside_switch. Where no other CPU must act, which is most often, nothing is
+ * prepared in `wait` and it costs nothing. IRQs off; waits if `wait` is NULL. (Linux: flush_tlb_page. FreeBSD: pmap_invalidate_page.) */
 LOOKASIDE_MUST_CHECK int lookaside_flush_page(struct lookaside_space *space, uint64_t address,
-                                              enum lookaside_kind kind, uint32_t cpu);
+                                              enum lookaside_kind kind, uint32_t cpu, struct lookaside_wait *wait);
 
 /* As lookaside_flush_range, for kernel addresses: every CPU that is online acts. It may wait although there is a `wait`: where
  * eight of them that this CPU has begun are not waited for yet, or one was dropped, or more than 1024 CPUs are online. So the rule of functions that wait holds for locks.

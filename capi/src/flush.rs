@@ -1,11 +1,6 @@
 //! What a flush is asked for, and `struct lookaside_wait`: a flush between its two halves.
 
-use core::{
-    ffi::c_int,
-    fmt,
-    mem::MaybeUninit,
-    ptr::{self, addr_of_mut},
-};
+use core::{ffi::c_int, fmt, mem::MaybeUninit, ptr::addr_of_mut};
 
 use lookaside::{
     AddressSpace, CurrentCpu, Gather, KernelGather, Platform as _, Tlb, VaRange,
@@ -117,7 +112,8 @@ type Pending<I> = PendingFlush<'static, 'static, <I as Instance>::Platform, <I a
 #[repr(C, align(8))]
 pub struct Wait<I: Instance> {
     seal: Seal<WordOf<I>>,
-    pending: MaybeUninit<Pending<I>>,
+    /// `Some` if the seal is set.
+    pending: MaybeUninit<Option<Pending<I>>>,
 }
 
 impl<I: Instance> Wait<I> {
@@ -126,18 +122,26 @@ impl<I: Instance> Wait<I> {
     /// # Safety
     ///
     /// `place` is of a `struct lookaside_wait` that is not in use.
-    unsafe fn keep(place: *mut Self, begin: impl FnOnce() -> Pending<I>) -> c_int {
+    #[inline(always)] // What is begun is made where it is kept.
+    unsafe fn keep(place: *mut Self, begin: impl FnOnce(&mut Option<Pending<I>>)) -> c_int {
         // SAFETY: it is the caller's memory, which nobody else uses. Both fields may be of any bytes.
         let Self { seal, pending: slot } = unsafe { &mut *place };
-        let pending = slot.write(begin());
-        if pending.is_complete() {
-            pending.wait_in_place();
-            // SAFETY: it was written above, and nobody reads it again.
-            unsafe { slot.assume_init_drop() };
-            return 0;
+        let pending = slot.write(None);
+        begin(pending);
+        if pending.is_none() { 0 } else { Self::keep_begun(seal, pending) }
+    }
+
+    /// As [`Self::keep`], once something was begun.
+    #[inline(never)]
+    fn keep_begun(seal: &Seal<WordOf<I>>, slot: &mut Option<Pending<I>>) -> c_int {
+        let Some(pending) = slot else { return 0 };
+        if !pending.is_complete() {
+            seal.set();
+            return 1;
         }
-        seal.set();
-        1
+        pending.wait_in_place();
+        *slot = None;
+        0
     }
 
     /// Whether a flush may be begun at this place; if it is null, it is waited for at once.
@@ -182,11 +186,13 @@ unsafe fn begin_flush<I: Instance>(
     wait: *mut Wait<I>,
 ) -> c_int {
     // SAFETY: the caller says so.
-    unsafe { Wait::keep(wait, || tlb.begin_flush(&(), gathered(space, ranges))) }
+    unsafe {
+        Wait::keep(wait, |pending| *pending = Some(tlb.begin_flush(&(), gathered(space, ranges))))
+    }
 }
 
 impl<I: Instance> Machine<I> {
-    /// `lookaside_flush_range` of anything but one page without a wait ([`is_one_page`]).
+    /// `lookaside_flush_range` of anything but one page ([`is_one_page`]).
     ///
     /// # Safety
     ///
@@ -211,7 +217,8 @@ impl<I: Instance> Machine<I> {
     ///
     /// # Safety
     ///
-    /// The CPU that executes the call has this number.
+    /// The CPU that executes the call has this number. `wait` is null, or of a `struct lookaside_wait`, and then the space is not
+    /// released before the wait.
     #[inline(always)] // All of the library's flush of one page is in the function that C calls.
     pub(crate) unsafe fn flush_page_of(
         &'static self,
@@ -219,32 +226,52 @@ impl<I: Instance> Machine<I> {
         address: u64,
         kind: u32,
         cpu: u32,
+        wait: *mut Wait<I>,
     ) -> c_int {
         // What has to be asked of the kernel is asked elsewhere: here all is in registers that no call has to leave alone.
         let is_off = I::irqs_are_surely_off(self.tlb().platform());
         let Some(page) = page_of(address, kind).filter(|_| is_off) else {
-            return self.flush_page_slowly(space, address, kind);
+            // SAFETY: the caller promises it.
+            return unsafe { self.flush_page_slowly(space, address, kind, wait) };
         };
         // SAFETY: the caller says so.
         let Some(this_cpu) = (unsafe { self.tlb().numbered_cpu_if_free(&(), CpuId(cpu)) }) else {
             return self.refuse_cpu();
         };
         // Nothing in C relies on entries that others have cleared, so that no gather has to be counted.
-        this_cpu.flush_range(space, page);
-        0
+        //
+        // SAFETY: the caller promises it.
+        match unsafe { Wait::is_asked_for(wait) } {
+            Ok(false) => {
+                this_cpu.flush_range(space, page);
+                0
+            }
+            // SAFETY: the place was just looked at, and it is the caller's.
+            Ok(true) => unsafe {
+                Wait::keep(wait, |pending| {
+                    self.tlb().begin_flush_range(&this_cpu, space, page, pending);
+                })
+            },
+            Err(refused) => number(Err(refused)),
+        }
     }
 
     /// As [`Self::flush_page_of`], of tables, or where it is not certain that interrupts are off; or refuses.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Self::flush_ranges`].
     #[cold]
-    fn flush_page_slowly(
+    unsafe fn flush_page_slowly(
         &'static self,
         space: &'static AddressSpace<I::Platform>,
         address: u64,
         kind: u32,
+        wait: *mut Wait<I>,
     ) -> c_int {
         let page = address & !0xfff;
-        // SAFETY: there is no place of a wait.
-        number(unsafe { self.flush_ranges(space, page, 0x1000, 12, kind, ptr::null_mut()) })
+        // SAFETY: the caller promises it.
+        number(unsafe { self.flush_ranges(space, page, 0x1000, 12, kind, wait) })
     }
 
     /// Flushes any ranges of a space that is in use.
@@ -288,7 +315,9 @@ impl<I: Instance> Machine<I> {
             return Ok(0);
         }
         // SAFETY: the place was just looked at, and it is the caller's.
-        Ok(unsafe { Wait::keep(wait, || self.tlb().begin_flush_kernel(&(), gather)) })
+        Ok(unsafe {
+            Wait::keep(wait, |pending| *pending = Some(self.tlb().begin_flush_kernel(&(), gather)))
+        })
     }
 
     pub(crate) unsafe fn wait_or_refuse(&'static self, wait: *mut Wait<I>) -> Reply {
@@ -302,7 +331,8 @@ impl<I: Instance> Machine<I> {
         // SAFETY: the seal says that `keep` has put it there, and the caller that nobody else uses it.
         let slot = unsafe { &mut *addr_of_mut!((*wait).pending) };
         // SAFETY: as above.
-        let pending = unsafe { slot.assume_init_mut() };
+        let slot = unsafe { slot.assume_init_mut() };
+        let pending = slot.as_mut().ok_or(Refused::Wait)?;
         seal.clear();
         if let Some(this_cpu) = this_cpu {
             while !pending.is_complete() {
@@ -311,8 +341,7 @@ impl<I: Instance> Machine<I> {
             }
         }
         pending.wait_in_place();
-        // SAFETY: as above. It is dropped once, since the seal is broken.
-        unsafe { slot.assume_init_drop() };
+        *slot = None;
         Ok(0)
     }
 }

@@ -306,9 +306,10 @@ impl<I: Instance> Machine<I> {
         kind: u32,
         wait: *mut Wait<I>,
     ) -> c_int {
-        if wait.is_null() && is_one_page(start, bytes, shift) {
+        if is_one_page(start, bytes, shift) {
+            let cpu = self.tlb.platform().cpu();
             // SAFETY: the caller promises it; the kernel says which CPU this is.
-            return unsafe { self.flush_page(space, start, kind, self.tlb.platform().cpu().0) };
+            return unsafe { self.flush_page(space, start, kind, cpu.0, wait) };
         }
         // SAFETY: the caller promises it.
         unsafe { self.flush_ranges_of(space, (start, bytes, shift, kind), wait) }
@@ -325,11 +326,12 @@ impl<I: Instance> Machine<I> {
         address: u64,
         kind: u32,
         cpu: u32,
+        wait: *mut Wait<I>,
     ) -> c_int {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises it, and to release the space after the wait.
         match unsafe { Space::at(space) } {
             // SAFETY: the caller promises it.
-            Ok(space) => unsafe { self.flush_page_of(space, address, kind, cpu) },
+            Ok(space) => unsafe { self.flush_page_of(space, address, kind, cpu, wait) },
             Err(_) => self.refuse_space(),
         }
     }

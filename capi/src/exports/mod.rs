@@ -156,8 +156,8 @@ macro_rules! exports_of_spaces {
 
 exports_of_spaces! {
     lookaside_switch(cpu: u32), is |machine, space| machine.switch_to(space, cpu);
-    lookaside_flush_page(address: u64, kind: u32, cpu: u32),
-        is |machine, space| machine.flush_page_of(space, address, kind, cpu);
+    lookaside_flush_page(address: u64, kind: u32, cpu: u32, wait: WaitAt),
+        is |machine, space| machine.flush_page_of(space, address, kind, cpu, wait);
 }
 
 /// `lookaside_flush_range` of the header: [`Machine::flush_range`], by [`lookaside_flush_page`] for one page.
@@ -175,10 +175,10 @@ unsafe extern "C" fn lookaside_flush_range(
     wait: WaitAt,
 ) -> c_int {
     let Ok(machine) = machine() else { return NOT_READY };
-    if wait.is_null() && is_one_page(start, bytes, shift) {
+    if is_one_page(start, bytes, shift) {
         let cpu = machine.tlb().platform().cpu();
         // SAFETY: the caller keeps what the header says; the kernel says which CPU this is.
-        return unsafe { lookaside_flush_page(space, start, kind, cpu.0) };
+        return unsafe { lookaside_flush_page(space, start, kind, cpu.0, wait) };
     }
     // SAFETY: the caller keeps what the header says.
     unsafe { machine.flush_ranges_of(space, (start, bytes, shift, kind), wait) }

@@ -305,6 +305,9 @@ pub trait Mmu {
     /// not, it may be told none.
     const PAGE_FLUSHES_HAVE_ERRATA: bool = true;
 
+    /// Whether [`Self::load`] looks at the errata. If not, it may be given none.
+    const LOADS_HAVE_ERRATA: bool = true;
+
     /// Whether [`Self::publish`] is a barrier for loads and stores on this hardware, so that a fence after it orders no more.
     const PUBLISHES_BY_BARRIER: bool = false;
 

@@ -227,6 +227,7 @@ impl<M: Mmu, W: Word> Mmu for CheckedMmu<'_, M, W> {
     type Features = M::Features;
 
     const PAGE_FLUSHES_HAVE_ERRATA: bool = M::PAGE_FLUSHES_HAVE_ERRATA;
+    const LOADS_HAVE_ERRATA: bool = M::LOADS_HAVE_ERRATA;
     const PUBLISHES_BY_BARRIER: bool = M::PUBLISHES_BY_BARRIER;
 
     fn properties(&self) -> Properties {

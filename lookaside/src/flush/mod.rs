@@ -93,24 +93,9 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         gather: Gather<'g, P, F>,
     ) -> PendingFlush<'g, 't, P, T, F> {
         let _ = irqs_off;
-        let this_cpu = &CurrentCpu::executing(self);
+        let this_cpu = CurrentCpu::executing(self);
         this_cpu.must_own(gather.space().tlb);
-        let Gather { changes, held, flags } = gather;
-        let mut pending = PendingFlush::new(this_cpu, held, flags);
-        let changes = pending.changes.insert(changes);
-        let space = changes.space();
-        let ranges = changes.ranges(this_cpu.mmu(), false);
-        let mut outcome = Outcome::NoCpu;
-        if !ranges.is_empty() {
-            let tables = ranges.change() == TableChange::FreedTables;
-            let shootdown = &mut pending.request.shootdown;
-            let start = |initiator: &Initiator<'_, 't, P, T>| initiator.start(shootdown);
-            let started = this_cpu.flush_everywhere(space, ranges, (tables, false), start);
-            outcome = started.unwrap_or(outcome);
-        }
-        changes.flushed_by(outcome);
-        pending.begun(this_cpu, outcome);
-        pending
+        this_cpu.begin_gathered(gather, None)
     }
 }
 
@@ -184,11 +169,37 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         }
     }
 
+    /// [`Tlb::begin_flush`] on this CPU, of a gather of the same [`Tlb`] whose generation may have been announced.
+    fn begin_gathered<'g, F>(
+        &self,
+        gather: Gather<'g, P, F>,
+        announced: Option<u64>,
+    ) -> PendingFlush<'g, 't, P, T, F> {
+        let Gather { changes, held, flags } = gather;
+        let mut pending = PendingFlush::new(self, held, flags);
+        let changes = pending.changes.insert(changes);
+        let space = changes.space();
+        let ranges = changes.ranges(self.mmu(), false);
+        let mut outcome = Outcome::NoCpu;
+        if !ranges.is_empty() {
+            let tables = ranges.change() == TableChange::FreedTables;
+            let shootdown = &mut pending.request.shootdown;
+            let start = |initiator: &Initiator<'_, 't, P, T>| initiator.start(shootdown);
+            let generation = announced.unwrap_or_else(|| self.announce(space));
+            let started =
+                self.flush_everywhere(space, (ranges, generation), (tables, false), start);
+            outcome = started.unwrap_or(outcome);
+        }
+        changes.flushed_by(outcome);
+        pending.begun(self, outcome);
+        pending
+    }
+
     /// Flushes everything of a space from every CPU, walk caches too.
     pub(crate) fn flush_everything(&self, space: &AddressSpace<P>) {
-        let everything = FlushRanges::everything();
+        let everything = (&FlushRanges::everything(), self.announce(space));
         let _ =
-            self.flush_everywhere(space, &everything, (true, false), |initiator| initiator.act());
+            self.flush_everywhere(space, everything, (true, false), |initiator| initiator.act());
     }
 
     /// Returns when what was gathered is flushed.
@@ -215,8 +226,9 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
             return self.observe_flush(&Done::by(Outcome::NoCpu));
         }
         let tables = ranges.change() == TableChange::FreedTables;
+        let announced = (ranges, self.announce(space));
         let done =
-            self.flush_everywhere(space, ranges, (tables, early), |initiator| initiator.act());
+            self.flush_everywhere(space, announced, (tables, early), |initiator| initiator.act());
         let done = Self::done(space, done.unwrap_or(Done::by(Outcome::NoCpu)), early && !tables);
         changes.flushed_by(done.outcome);
         changes.complete_others();
@@ -232,19 +244,24 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         done
     }
 
-    /// Removes the entries of `ranges` from every CPU by `act`, unless no CPU can hold any. The page tables were
-    /// changed before.
+    /// The first step of a flush, after the page tables were changed: every walk that starts from now on sees the new tables. Returns the
+    /// generation of [`AddressSpace::announce_flush`].
+    #[inline]
+    fn announce(&self, space: &AddressSpace<P>) -> u64 {
+        self.mmu().publish(Wait::Now);
+        space.announce_flush(T::tracks_generations(self.tlb))
+    }
+
+    /// Removes the entries of the ranges from every CPU by `act`, unless no CPU can hold any. The change of the page tables was
+    /// [announced](Self::announce) before, with this generation.
     #[inline]
     fn flush_everywhere<R>(
         &self,
         space: &AddressSpace<P>,
-        ranges: &FlushRanges,
+        (ranges, generation): (&FlushRanges, u64),
         (tables, early): (bool, bool),
         act: impl FnOnce(&Initiator<'_, 't, P, T>) -> R,
     ) -> Option<R> {
-        // First: every walk that starts from now on sees the new tables.
-        self.mmu().publish(Wait::Now);
-        let generation = space.announce_flush(T::tracks_generations(self.tlb));
         let context = T::context_id(self.tlb, space)?;
         Some(act(&Initiator::new(self, space, (ranges, context, generation), (tables, early))))
     }

@@ -2,58 +2,164 @@
 
 use core::num::NonZeroU64;
 
-use super::{Done, initiator::Initiator};
+use super::{Done, gather::Gather, initiator::Initiator, pending::PendingFlush};
 use crate::{
-    arch::{Mmu, Sharing, Wait},
+    arch::{Mmu, Sharing},
     counts::Outcome,
     platform::Platform,
     range::VaRange,
     request::{FlushRanges, MissedFlush},
     space::AddressSpace,
-    tlb::{CurrentCpu, Tags},
+    tlb::{CurrentCpu, Tags, Tlb},
 };
+
+/// The flush of a page that was announced, and that may be the business of other CPUs.
+#[derive(Clone, Copy)]
+struct Announced {
+    /// The context id of the space, if this CPU runs it, at a glance.
+    loaded: Option<NonZeroU64>,
+    generation: u64,
+}
+
+impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
+    /// [`CurrentCpu::flush_range`] on `this_cpu`; but where other CPUs must act, the flush is begun as by [`Self::begin_flush`], and
+    /// put into `pending`, for [`PendingFlush::wait`]. It does not borrow the guard. Most flushes of one page are
+    /// complete when this returns; then `pending` is not written.
+    ///
+    /// Precondition: that of [`CurrentCpu::flush_range`], until the wait is over.
+    ///
+    /// # Panics
+    ///
+    /// As [`CurrentCpu::flush`], and if `this_cpu` is of another [`Tlb`].
+    #[doc(alias = "flush_tlb_range")]
+    #[inline(always)] // As `CurrentCpu::flush_page`.
+    #[track_caller]
+    pub fn begin_flush_range<'g, 't>(
+        &'t self,
+        this_cpu: &CurrentCpu<'_, P, T>,
+        space: &'g AddressSpace<P>,
+        range: VaRange,
+        pending: &mut Option<PendingFlush<'g, 't, P, T>>,
+    ) {
+        this_cpu.must_own(self.id);
+        this_cpu.must_own(space.tlb);
+        if range.pages() != 1 || space.is_unfinished() {
+            self.begin_range(space, range, None, pending);
+        } else if let Err(announced) = this_cpu.flush_page_alone(space, range) {
+            self.begin_page(this_cpu.by_value(), space, range, announced, pending);
+        }
+    }
+
+    /// Begins the flush of a page that was announced, unless all other CPUs rest.
+    #[inline(never)]
+    fn begin_page<'g, 't>(
+        &'t self,
+        this_cpu: CurrentCpu<'_, P, T>,
+        space: &'g AddressSpace<P>,
+        page: VaRange,
+        announced: Announced,
+        pending: &mut Option<PendingFlush<'g, 't, P, T>>,
+    ) {
+        if !this_cpu.flush_page_beside_resting(space, page, announced) {
+            self.begin_range(space, page, Some(announced.generation), pending);
+        }
+    }
+
+    /// Begins the flush of a range, whose generation may have been announced.
+    #[inline(never)]
+    fn begin_range<'g, 't>(
+        &'t self,
+        space: &'g AddressSpace<P>,
+        range: VaRange,
+        announced: Option<u64>,
+        pending: &mut Option<PendingFlush<'g, 't, P, T>>,
+    ) {
+        let mut gather = Gather::new(space);
+        gather.revoke(range);
+        *pending = Some(CurrentCpu::executing(self).begin_gathered(gather, announced));
+    }
+}
 
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Removes a page, and no table, from every CPU. The page tables were changed before. Its targets need only
     /// acknowledge if it is `early`.
     #[inline(always)] // Each of its two callers is called, and most flushes end here.
     pub(super) fn flush_page(&self, space: &AddressSpace<P>, page: VaRange, early: bool) {
-        // First: every walk that starts from now on sees the new tables.
-        self.mmu().publish(Wait::Now);
-        let generation = space.announce_flush(T::tracks_generations(self.tlb));
-        let loaded = T::loaded_context(self, space);
-        match loaded {
-            Some(context) if self.is_only_resident(space) => {
-                // Nothing is cheaper than to remove one page, so that no costs are compared. A CPU that comes meanwhile takes
-                // over no entry of this one.
-                T::flush_page(&self.for_allocator(), context.get(), generation, page);
-                self.observe_flush(&Done::by(Outcome::Local));
-            }
-            _ => self.by_value().flush_page_elsewhere(space, page, (loaded, generation), early),
+        if let Err(announced) = self.flush_page_alone(space, page) {
+            self.by_value().flush_page_beside_others(space, page, announced, early);
         }
     }
 
-    /// Where other CPUs may have to act, or it takes a closer look whether this one runs the space. `loaded` is what was seen at
-    /// a glance: in the last epoch others may run the space under another context id.
+    /// Announces the flush of a page, and does it if no other CPU may hold entries of the space.
+    #[inline(always)] // As above.
+    fn flush_page_alone(&self, space: &AddressSpace<P>, page: VaRange) -> Result<(), Announced> {
+        let generation = self.announce(space);
+        let loaded = T::loaded_context(self, space);
+        match loaded {
+            Some(context) if self.is_only_resident(space) => {
+                self.flush_page_here(context.get(), generation, page);
+                Ok(())
+            }
+            _ => Err(Announced { loaded, generation }),
+        }
+    }
+
+    /// Nothing is cheaper than to remove one page, so that no costs are compared. A CPU that comes meanwhile takes
+    /// over no entry of this one.
+    #[inline(always)] // As above.
+    fn flush_page_here(&self, context: u64, generation: u64, page: VaRange) {
+        T::flush_page(&self.for_allocator(), context, generation, page);
+        self.observe_flush(&Done::by(Outcome::Local));
+    }
+
+    /// The flush of a page where other CPUs may hold entries of the space.
+    #[inline(never)]
+    fn flush_page_beside_others(
+        self,
+        space: &AddressSpace<P>,
+        page: VaRange,
+        announced: Announced,
+        early: bool,
+    ) {
+        if !self.flush_page_beside_resting(space, page, announced) {
+            self.flush_page_elsewhere(space, page, announced.generation, early);
+        }
+    }
+
+    /// The flush of a page of the space that this CPU runs, if all other CPUs that may hold entries of it flush before they use
+    /// them, and know that already. Returns whether that is so.
+    #[inline(always)] // In functions that need no memory.
+    fn flush_page_beside_resting(
+        &self,
+        space: &AddressSpace<P>,
+        page: VaRange,
+        Announced { loaded, generation }: Announced,
+    ) -> bool {
+        let Some(context) = loaded.map(NonZeroU64::get) else { return false };
+        // In the last epoch others may run the space under another context id.
+        let rests = self.others_were_told((space, context), true, false)
+            && T::context_id(self.tlb, space) == Some(context);
+        if rests {
+            if T::tracks_generations(self.tlb) {
+                space.record(generation, MissedFlush::Pages(page));
+            }
+            self.flush_page_here(context, generation, page);
+        }
+        rests
+    }
+
+    /// Where other CPUs may have to act, or it takes a closer look whether this one runs the space.
     #[inline(never)]
     fn flush_page_elsewhere(
         self,
         space: &AddressSpace<P>,
         page: VaRange,
-        (loaded, generation): (Option<NonZeroU64>, u64),
+        generation: u64,
         early: bool,
     ) {
         let Some(context) = T::context_id(self.tlb, space) else {
             return self.observe_flush(&Done::by(Outcome::NoCpu));
         };
-        let runs_here = loaded == NonZeroU64::new(context);
-        if runs_here && self.others_were_told((space, context), true, false) {
-            if T::tracks_generations(self.tlb) {
-                space.record(generation, MissedFlush::Pages(page));
-            }
-            T::flush_page(&self.for_allocator(), context, generation, page);
-            return self.observe_flush(&Done::by(Outcome::Local));
-        }
         let ranges = FlushRanges::of(page);
         let asked = (&ranges, context, generation);
         let initiator = Initiator::new(&self, space, asked, (false, early));

@@ -87,7 +87,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Whether no other CPU must act, and each that may hold entries of a space was told by an earlier flush to flush on
     /// switch-in: most often they are idle, and lazy in the space, which has this context id. Where broadcasts are possible, no
     /// CPU is told.
-    #[inline]
+    #[inline(always)] // As `others_rest`.
     pub(super) fn others_were_told(
         &self,
         (space, context): (&AddressSpace<P>, u64),
@@ -112,8 +112,17 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             RootState::NotLoaded => !self.may_trim(),
             state => !self.must_act(state, tables),
         };
-        let mut others = space.residents().scan().map(|word| word.not_absent_but(me));
-        !self.stale_entries_do_harm(tables) && others.all(|others| others.iter().all(rests))
+        if self.stale_entries_do_harm(tables) {
+            return false;
+        }
+        for word in space.residents().scan() {
+            for cpu in word.not_absent_but(me).iter() {
+                if !rests(cpu) {
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     /// Whether lazy CPUs must act. No program uses the entries that they hold, but their walkers may read a

@@ -230,12 +230,19 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         Ok(choice)
     }
 
-    #[inline]
+    #[inline(always)] // Out of line, `this_cpu` is in memory.
     fn switch_in(this_cpu: &AllocatorCpu<'_, P, Self>, next: &AddressSpace<P>) -> Switched {
         if is_rare(this_cpu) {
             return rare::switch_in::<P, Self, SLOTS>(this_cpu.copied(), next);
         }
-        chosen!(this_cpu.tlb, switch_in(this_cpu, next))
+        match this_cpu.tlb.choice() {
+            // Out of line where both are common, so that neither needs a frame on the stack.
+            AsidScope::Global if this_cpu.mmu().properties().prefers_per_cpu_tags => {
+                GlobalAsids::switch_in_by_value(this_cpu.copied(), next)
+            }
+            AsidScope::Global => GlobalAsids::switch_in_fast(this_cpu, next),
+            AsidScope::PerCpu => PerCpuAsids::<SLOTS>::switch_in(this_cpu, next),
+        }
     }
 
     fn lazy(this_cpu: &AllocatorCpu<'_, P, Self>) {

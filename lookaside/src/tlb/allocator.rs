@@ -15,6 +15,7 @@ use crate::{
 
 /// What a switch had to do, the cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)] // What the C interface returns.
 #[must_use = "a changed root may need branch-predictor hardening, which is the kernel's"]
 pub enum Switched {
     /// The root register named the space already; nothing was written.

@@ -361,9 +361,10 @@ impl<P: Platform, T: Tags<P>> AllocatorCpu<'_, P, T> {
     pub fn load(&self, space: &AddressSpace<P>, tag: Tag, held: Held, sharing: Sharing) {
         let root = space.root_on(self.id());
         self.cpu.set_loaded_root(root);
+        let errata = if P::Mmu::LOADS_HAVE_ERRATA { self.cpu.errata() } else { Errata::NONE };
         // SAFETY: roots of spaces are tables by `Platform`, and the allocator keeps only entries of the same space:
         // its implementer promises that.
-        unsafe { self.mmu().load(self.cpu.errata(), root, tag, held, sharing) };
+        unsafe { self.mmu().load(errata, root, tag, held, sharing) };
         self.cpu.set_loaded_tag(tag);
     }
 

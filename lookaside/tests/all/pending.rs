@@ -8,7 +8,8 @@ use crate::support::{
     on,
 };
 use lookaside::{
-    AddressSpace, Gather, GlobalAsids, KernelGather, flush::PendingFlush, platform::CpuId,
+    AddressSpace, Gather, GlobalAsids, KernelGather, VaRange, counts::Outcome, flush::PendingFlush,
+    platform::CpuId,
 };
 
 const KERNEL: u64 = 0xffff_8000_0000_0000;
@@ -320,4 +321,90 @@ fn a_thread_may_be_moved_while_its_flush_is_pending() {
     is_send(&pending);
     assert!(format!("{pending:?}").contains("targets: 1"));
     let _ = std::thread::scope(|scope| scope.spawn(|| pending.wait().frames.len()).join());
+}
+
+/// CPU 0 begins to flush a range; returns what is to be waited for.
+fn begin_range<T: Strategy>(
+    tlb: Machine<T>,
+    space: &'static AddressSpace<Fake>,
+    range: VaRange,
+) -> Option<PendingFlush<'static, 'static, Fake, T>> {
+    let mut pending = None;
+    on(0, || tlb.begin_flush_range(&this_cpu(tlb), space, range, &mut pending));
+    pending
+}
+
+#[test]
+fn a_page_that_no_other_cpu_uses_is_flushed_and_leaves_nothing_to_wait_for() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = shared(tlb, 1);
+        let page = pages(0x5000, 1);
+        on(1, || this_cpu(tlb).lazy());
+        // The first flush finds CPU 1 lazy, and leaves it a note; the others find the note.
+        let _ = begin_range(tlb, a, page).map(PendingFlush::wait);
+        for _ in 0..3 {
+            tlb.platform().forget_logs();
+            assert!(begin_range(tlb, a, page).is_none());
+            assert!(matches!(acts(tlb, 0)[..], [Op::FlushRange(_, 0x5000, 1)]));
+            assert_eq!(acts(tlb, 1), []);
+            assert_eq!(tlb.platform().outcome(), (Outcome::Local, 0));
+        }
+        // What CPU 1 has missed it makes up for.
+        let _ = switch(tlb, 1, a);
+        assert!(!acts(tlb, 1).is_empty());
+        // Alone.
+        let b = Box::leak(Box::new(space(tlb, 2)));
+        let _ = switch(tlb, 0, b);
+        tlb.platform().forget_logs();
+        assert!(begin_range(tlb, b, page).is_none());
+        assert!(matches!(acts(tlb, 0)[..], [Op::FlushRange(_, 0x5000, 1)]));
+    }
+    check(recent(4, Fake::new(4, 12)));
+    check(epochs(4, Fake::new(4, 16).without_broadcast()));
+}
+
+#[test]
+fn a_range_that_others_use_is_flushed_by_them_before_the_wait_ends() {
+    fn check<T: Strategy>(tlb: Machine<T>, range: VaRange) {
+        let a = shared(tlb, 1);
+        tlb.platform().set_answer(Answer::Never);
+        for _ in 0..3 {
+            tlb.platform().forget_logs();
+            let mut pending = begin_range(tlb, a, range).expect("CPU 1 runs the space");
+            assert!(!pending.is_complete());
+            handle(tlb, 1);
+            // It was announced once: a CPU that had missed another flush would flush all of the space.
+            let first = acts(tlb, 1).swap_remove(0);
+            assert!(matches!(first, Op::FlushRange(_, 0x5000, _)), "{first:?}");
+            assert!(pending.is_complete());
+            let _ = on(3, || pending.wait());
+        }
+    }
+    for range in [pages(0x5000, 1), pages(0x5000, 3)] {
+        check(recent(4, Fake::new(4, 12)), range);
+        check(epochs(4, Fake::new(4, 16).without_broadcast()), range);
+    }
+}
+
+#[test]
+fn a_begun_range_that_is_dropped_is_flushed_with_everything_by_the_next_flush() {
+    let tlb = recent(4, Fake::new(4, 12));
+    let a = shared(tlb, 1);
+    tlb.platform().set_answer(Answer::Never);
+    drop(begin_range(tlb, a, pages(0x5000, 1)));
+    handle(tlb, 1);
+    tlb.platform().forget_logs();
+    let pending = begin_range(tlb, a, pages(0x9000, 1)).expect("CPU 1 runs the space");
+    handle(tlb, 1);
+    let acts = acts(tlb, 0);
+    assert!(matches!(acts[..], [Op::Interrupt(_), Op::FlushTag(_)]), "{acts:?}");
+    let _ = pending.wait();
+}
+
+#[test]
+#[should_panic = "another `Tlb`"]
+fn a_range_is_not_begun_on_a_cpu_of_another_machine() {
+    let (tlb, other) = (recent(4, Fake::new(4, 12)), recent(4, Fake::new(4, 12)));
+    let a = shared(tlb, 1);
+    on(0, || tlb.begin_flush_range(&this_cpu(other), a, pages(0x5000, 1), &mut None));
 }

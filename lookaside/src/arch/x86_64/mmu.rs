@@ -237,6 +237,7 @@ impl<I: Instructions> Mmu for X86<I> {
 
     /// The errata of local flushes are about kernel addresses.
     const PAGE_FLUSHES_HAVE_ERRATA: bool = false;
+    const LOADS_HAVE_ERRATA: bool = false;
 
     /// Broadcasting by tag is meaningful only under an allocator that gives a space the same tag on all CPUs.
     /// Where each CPU numbers the spaces that it ran recently, the same PCID is another space's elsewhere, and
@@ -308,7 +309,11 @@ impl<I: Instructions> Mmu for X86<I> {
         // entries of its PCID; flushing first would let the previous root make new ones in between
         // (XSA-292).
         self.insn.write_cr3(self.cr3(root.table, self.kernel_pcid(tag), held));
-        if held == Held::Drop && self.tables == Tables::Separate(UserFlush::OnLoad) {
+        // The reserved tag, which is all where there are no PCIDs, has no user half.
+        if held == Held::Drop
+            && tag != Tag::RESERVED
+            && self.tables == Tables::Separate(UserFlush::OnLoad)
+        {
             // After or before makes no difference: nothing is cached under the user half until the
             // exit to user mode names it.
             self.flush_user_half(tag);

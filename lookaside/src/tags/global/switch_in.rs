@@ -18,7 +18,7 @@ pub(super) struct NeedsLock;
 impl<P: Platform> GlobalAsids<'_, P> {
     /// The fast path (1 in `mod.rs`), and the slow path if that fails.
     #[inline]
-    pub(super) fn switch_in_fast<T: HasGlobalAsids<P>>(
+    pub(in crate::tags) fn switch_in_fast<T: HasGlobalAsids<P>>(
         this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
     ) -> Switched {
@@ -46,6 +46,15 @@ impl<P: Platform> GlobalAsids<'_, P> {
             return Self::switch_in_adopted(this_cpu.copied(), next, cookie);
         }
         Self::switch_in_slow(this_cpu.copied(), next)
+    }
+
+    /// [`Self::switch_in_fast`], out of line.
+    #[inline(never)]
+    pub(in crate::tags) fn switch_in_by_value<T: HasGlobalAsids<P>>(
+        this_cpu: AllocatorCpu<'_, P, T>,
+        next: &AddressSpace<P>,
+    ) -> Switched {
+        Self::switch_in_fast(&this_cpu, next)
     }
 
     /// The fast path of a CPU with a `mode`: it is lazy, for example.

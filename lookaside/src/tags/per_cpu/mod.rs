@@ -158,7 +158,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)] // Out of line, `this_cpu` is in memory.
     fn switch_in(this_cpu: &AllocatorCpu<'_, P, T>, next: &AddressSpace<P>) -> Switched {
         debug_assert!(this_cpu.register_is_ours(), "the root register was written by others");
         let mmu = this_cpu.mmu();

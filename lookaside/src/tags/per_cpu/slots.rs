@@ -90,11 +90,19 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
     /// up to `generation`, and nothing of any other space.
     pub(super) fn record(&self, slot: usize, who: u64, generation: u64) {
         // Relaxed: this CPU's own word.
-        if self.id[slot].load(Ordering::Relaxed) != who {
-            // As O-CAUGHT-UP: an initiator never sees a generation beside another space's identifier.
-            self.flushed_up_to[slot].store(0, Ordering::Release);
-            self.id[slot].store(who, Ordering::Release);
+        if self.id[slot].load(Ordering::Relaxed) == who {
+            self.set_flushed_up_to(slot, generation);
+        } else {
+            self.give(slot, who, generation);
         }
+    }
+
+    /// As [`Self::record`], of a slot that held another space, or may have.
+    #[inline]
+    pub(super) fn give(&self, slot: usize, who: u64, generation: u64) {
+        // As O-CAUGHT-UP: an initiator never sees a generation beside another space's identifier.
+        self.flushed_up_to[slot].store(0, Ordering::Release);
+        self.id[slot].store(who, Ordering::Release);
         self.set_flushed_up_to(slot, generation);
     }
 
@@ -102,6 +110,13 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
     #[inline]
     pub(super) fn current(&self) -> usize {
         self.current.load(Ordering::Relaxed) as usize // Relaxed: this CPU's own word.
+    }
+
+    /// As the owner: notes the slot of the space that the register names, before [`super::PerCpuAsids`] says which one that is.
+    /// Without tags it is always the first.
+    #[inline]
+    pub(super) fn set_current(&self, slot: usize) {
+        self.current.store(slot as u64, Ordering::Relaxed); // Relaxed: O-SWITCHED follows.
     }
 
     /// As the owner: the generation up to which the space of a slot was flushed.

@@ -27,7 +27,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     }
 
     /// Switch-in after this CPU has published that it is switching to `next`, which is `who`.
-    #[inline]
+    #[inline(always)] // As `Tags::switch_in`.
     pub(super) fn switch_in_present<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
         this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
@@ -43,7 +43,8 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
             Some(slot) if slots.flushed_up_to(slot) == generation => {
                 slots.hit::<R>(slot);
                 this_cpu.load(next, tag_of(slot), Held::Keep, Sharing::Private);
-                Self::switched_in(this_cpu, next, who, slot);
+                slots.set_current(slot);
+                Self::switched_in(this_cpu, next, who);
                 Switched::Kept
             }
             known => Self::switch_in_stale(this_cpu.copied(), next, known, generation),
@@ -62,22 +63,19 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         cpu.slots.user_needs_flush(0);
         cpu.mapped[0].set(0);
         this_cpu.load(next, Tag::RESERVED, Held::Drop, Sharing::Private);
-        cpu.slots.record(0, who | DROPPED, generation);
-        Self::switched_in(&this_cpu, next, who, 0);
+        cpu.slots.give(0, who | DROPPED, generation);
+        Self::switched_in(&this_cpu, next, who);
         Switched::Fresh
     }
 
-    /// After the load of the root.
+    /// After the load of the root, and after the present slot was noted ([`Slots::set_current`](super::slots::Slots::set_current)).
     #[inline]
     fn switched_in<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
         this_cpu: &AllocatorCpu<'_, P, T>,
         space: &AddressSpace<P>,
         who: u64,
-        slot: usize,
     ) {
         let slots = &*T::per_cpu(this_cpu.cpu).slots;
-        // Relaxed: O-SWITCHED follows.
-        slots.current.store(slot as u64, Ordering::Relaxed);
         // Relaxed: this CPU's own.
         slots.generation.store(ptr::from_ref(&space.generation).cast_mut(), Local::Relaxed);
         // ORDER O-SWITCHED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): when an initiator sees
@@ -119,7 +117,8 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         }
         this_cpu.load(next, tag, held, Sharing::Private);
         slots.record(slot, running(next.id()), generation);
-        Self::switched_in(&this_cpu, next, running(next.id()), slot);
+        slots.set_current(slot);
+        Self::switched_in(&this_cpu, next, running(next.id()));
         if known.is_none() {
             return Switched::Fresh;
         }
