@@ -25,9 +25,15 @@
 /* Set when every CPU is online for the library; kernel addresses are flushed by Linux until then. */
 static bool ready __ro_after_init;
 /* Whether a CPU is online for the library. */
-static DEFINE_PER_CPU(bool, takes_part);
+DEFINE_PER_CPU(bool, lookaside_takes_part);
 /* Whether it runs a kernel thread, and has the root of the last mm loaded: where such a CPU may be interrupted. */
 static DEFINE_PER_CPU(bool, is_lazy);
+
+#if defined(__has_attribute) && __has_attribute(uninitialized)
+#define LOOKASIDE_UNINITIALIZED __attribute__((uninitialized))
+#else
+#define LOOKASIDE_UNINITIALIZED
+#endif
 
 static u32 tags __initdata;
 
@@ -75,15 +81,15 @@ void lookaside_mm_end(struct mm_struct *mm)
 
 /* -- The scheduler ------------------------------------------------------------------------------------------------- */
 
-bool lookaside_mm_takes_part(void)
-{
-	return __this_cpu_read(takes_part);
-}
-
 static __always_inline void note_lazy(bool lazy)
 {
 	if (lookaside_arch_interrupts())
 		WRITE_ONCE(*this_cpu_ptr(&is_lazy), lazy);
+}
+
+void lookaside_mm_not_lazy(void)
+{
+	note_lazy(false);
 }
 
 /* A CPU that goes down was parked when it left the library. */
@@ -93,7 +99,7 @@ static __always_inline void leave(int (*how)(void), bool lazy, const char *what)
 	int error = 0;
 
 	local_irq_save(flags);
-	if (__this_cpu_read(takes_part)) {
+	if (lookaside_mm_takes_part()) {
 		error = how();
 		note_lazy(lazy);
 	}
@@ -142,7 +148,7 @@ static void finish(int result, struct lookaside_wait *wait, const char *what)
 		lookaside_refused(what, result);
 }
 
-/* Not inlined: the place on the stack may be cleared at each call (CONFIG_INIT_STACK_ALL_ZERO), and most flushes need none. */
+/* Not inlined: most flushes need no place for a wait. */
 static noinline void flush_and_wait(struct mm_struct *mm, unsigned long start, unsigned long bytes, unsigned int shift,
 				    enum lookaside_kind kind)
 {
@@ -158,9 +164,9 @@ static noinline void flush_and_wait(struct mm_struct *mm, unsigned long start, u
 }
 
 /*
- * Whether a flush may have to wait for other CPUs. One that is lazy in the mm is interrupted for tables alone: it uses no page of the
- * mm, and flushes before it does. Where no other CPU is more than lazy, a flush of pages prepares no wait. A hint: a CPU may leave
- * the kernel thread meanwhile, and is waited for with interrupts off then.
+ * Whether a flush of several pages may have to wait for other CPUs. One that is lazy in the mm is interrupted for tables alone: it uses
+ * no page of the mm, and flushes before it does. Where no other CPU is more than lazy, a flush of pages prepares no wait. A hint: a
+ * CPU may leave the kernel thread meanwhile, and is waited for with interrupts off then.
  */
 static __always_inline bool waits(struct mm_struct *mm, enum lookaside_kind kind)
 {
@@ -174,8 +180,8 @@ static __always_inline bool waits(struct mm_struct *mm, enum lookaside_kind kind
 	return false;
 }
 
-static __always_inline void flush(struct mm_struct *mm, unsigned long start, unsigned long bytes, unsigned int shift,
-				  enum lookaside_kind kind)
+static noinline void flush_several(struct mm_struct *mm, unsigned long start, unsigned long bytes, unsigned int shift,
+				   enum lookaside_kind kind)
 {
 	unsigned long flags;
 	int result;
@@ -185,13 +191,34 @@ static __always_inline void flush(struct mm_struct *mm, unsigned long start, uns
 		return;
 	}
 	local_irq_save(flags);
-	if (PAGE_SHIFT == 12 && shift == PAGE_SHIFT && bytes == PAGE_SIZE && !offset_in_page(start) && kind != LOOKASIDE_TABLES)
-		result = lookaside_flush_page(&mm->context.lookaside, start, kind, lookaside_arch_cpu());
-	else
-		result = lookaside_flush_range(&mm->context.lookaside, start, bytes, shift, kind, NULL);
+	result = lookaside_flush_range(&mm->context.lookaside, start, bytes, shift, kind, NULL);
 	local_irq_restore(flags);
 	if (unlikely(result))
 		lookaside_refused("a flush", result);
+}
+
+/* The library prepares the wait if there is one: the place on the stack is not to be cleared (CONFIG_INIT_STACK_ALL_ZERO). */
+static __always_inline void flush_page(struct mm_struct *mm, unsigned long page, enum lookaside_kind kind)
+{
+	struct lookaside_wait place LOOKASIDE_UNINITIALIZED;
+	struct lookaside_wait *wait = lookaside_arch_interrupts() ? &place : NULL;
+	unsigned long flags;
+	int result;
+
+	local_irq_save(flags);
+	result = lookaside_flush_page(&mm->context.lookaside, page, kind, lookaside_arch_cpu(), wait);
+	local_irq_restore(flags);
+	if (unlikely(result))
+		finish(result, wait, "a flush");
+}
+
+static __always_inline void flush(struct mm_struct *mm, unsigned long start, unsigned long bytes, unsigned int shift,
+				  enum lookaside_kind kind)
+{
+	if (PAGE_SHIFT == 12 && shift == PAGE_SHIFT && bytes == PAGE_SIZE && !offset_in_page(start) && kind != LOOKASIDE_TABLES)
+		flush_page(mm, start, kind);
+	else
+		flush_several(mm, start, bytes, shift, kind);
 }
 
 /* Out of line: what is kept while the name is compared would be saved by each flush. */
@@ -213,18 +240,10 @@ void lookaside_mm_flush(struct mm_struct *mm, unsigned long start, unsigned long
 
 void lookaside_mm_flush_page(struct mm_struct *mm, unsigned long page, enum lookaside_kind kind)
 {
-	unsigned long flags;
-	int result;
-
-	if (PAGE_SHIFT != 12 || unlikely(lookaside_drop) || waits(mm, kind)) {
+	if (PAGE_SHIFT != 12 || unlikely(lookaside_drop))
 		lookaside_mm_flush(mm, page, page + PAGE_SIZE, PAGE_SHIFT, kind);
-		return;
-	}
-	local_irq_save(flags);
-	result = lookaside_flush_page(&mm->context.lookaside, page, kind, lookaside_arch_cpu());
-	local_irq_restore(flags);
-	if (unlikely(result))
-		lookaside_refused("a flush", result);
+	else
+		flush_page(mm, page, kind);
 }
 
 void lookaside_mm_flush_all(struct mm_struct *mm)
@@ -273,7 +292,7 @@ bool lookaside_kernel_flush(unsigned long start, unsigned long bytes, enum looka
 	if (is_dropped(DROP_KERNEL))
 		return true;
 	local_irq_save(flags);
-	if (ready && __this_cpu_read(takes_part)) {
+	if (ready && lookaside_mm_takes_part()) {
 		result = lookaside_flush_kernel(start, bytes, PAGE_SHIFT, kind, later);
 		done = true;
 	}
@@ -380,7 +399,7 @@ static int online(unsigned int cpu)
 	error = lookaside_online(&features);
 	if (error < 0) /* 1: Linux has its own work-around of that erratum. */
 		lookaside_refused("a CPU comes up", error);
-	__this_cpu_write(takes_part, true);
+	__this_cpu_write(lookaside_takes_part, true);
 	return 0;
 }
 
@@ -390,7 +409,7 @@ static int offline(unsigned int cpu)
 
 	if (error)
 		lookaside_refused("a CPU goes down", error);
-	__this_cpu_write(takes_part, false);
+	__this_cpu_write(lookaside_takes_part, false);
 	return 0;
 }
 

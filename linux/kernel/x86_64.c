@@ -100,7 +100,7 @@ static void end_foreign(void)
 		lookaside_refused("the end of text patching", error);
 }
 
-/* mm_cpumask has the CPUs that have the mm loaded, lazy ones too, as in Linux: CR4.PCE goes by it, and whether a flush prepares a wait. */
+/* mm_cpumask has the CPUs that have the mm loaded, lazy ones too, as in Linux: CR4.PCE goes by it, and whether a flush of several pages prepares a wait. */
 static void exchange(struct mm_struct *prev, struct mm_struct *next, unsigned int cpu)
 {
 	if (prev != &init_mm)
@@ -109,23 +109,31 @@ static void exchange(struct mm_struct *prev, struct mm_struct *next, unsigned in
 		cpumask_set_cpu(cpu, mm_cpumask(next));
 }
 
+static __always_inline void load(struct mm_struct *next)
+{
+	int switched = lookaside_switch(&next->context.lookaside, smp_processor_id());
+
+	if (unlikely(switched < 0))
+		lookaside_refused("a switch", switched);
+}
+
 /* What is loaded is in loaded_mm: Linux's first argument is not looked at, since the scheduler does not always know. */
 void switch_mm_irqs_off(struct mm_struct *unused, struct mm_struct *next, struct task_struct *task)
 {
 	struct mm_struct *prev = this_cpu_read(cpu_tlbstate.loaded_mm);
-	bool was_lazy = this_cpu_read(cpu_tlbstate_shared.is_lazy);
 
 	if (unlikely(!lookaside_mm_takes_part())) {
-		stock_switch_mm_irqs_off(unused, next, task);
+		stock_switch_mm_irqs_off(NULL, next, task);
 		return;
 	}
-	if (was_lazy)
+	if (this_cpu_read(cpu_tlbstate_shared.is_lazy)) {
 		this_cpu_write(cpu_tlbstate_shared.is_lazy, false);
-	if (prev == next) {
-		if (was_lazy)
-			lookaside_mm_switch(next);
-		return;
+		lookaside_mm_not_lazy();
+		if (prev == next)
+			load(next);
 	}
+	if (prev == next)
+		return;
 	cond_mitigation(task);
 	/* Before CR3 is another's: Linux's own code compares with loaded_mm in NMI handlers. */
 	this_cpu_write(cpu_tlbstate.loaded_mm, LOADED_MM_SWITCHING);
@@ -139,7 +147,7 @@ void switch_mm_irqs_off(struct mm_struct *unused, struct mm_struct *next, struct
 		if (next == &init_mm)
 			lookaside_mm_park();
 		else
-			lookaside_mm_switch(next);
+			load(next);
 	}
 	barrier();
 	this_cpu_write(cpu_tlbstate.loaded_mm, next);

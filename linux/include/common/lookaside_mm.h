@@ -7,6 +7,7 @@
 #define LOOKASIDE_MM_H
 
 #ifndef __ASSEMBLY__
+#include <linux/percpu-defs.h>
 #include <lookaside.h>
 
 struct mm_struct;
@@ -15,10 +16,14 @@ struct mm_struct;
 int lookaside_mm_init(struct mm_struct *mm);
 void lookaside_mm_end(struct mm_struct *mm);
 
+/* Whether this CPU is online for the library; preemption is off. */
+DECLARE_PER_CPU(bool, lookaside_takes_part);
+#define lookaside_mm_takes_part() __this_cpu_read(lookaside_takes_part)
+
 /* The scheduler: enter_lazy_tlb, and a switch to init_mm. A switch to a user's mm is the architecture's, around
  * lookaside_mm_switch, which returns what lookaside_switch does. */
-bool lookaside_mm_takes_part(void); /* whether this CPU is online for the library; preemption is off */
 void lookaside_mm_lazy(void);
+void lookaside_mm_not_lazy(void); /* before a switch that is lookaside_switch itself; lookaside_mm_switch does it */
 void lookaside_mm_park(void);
 int lookaside_mm_switch(struct mm_struct *mm);
 

@@ -75,7 +75,7 @@ static __always_inline void lookaside_flush_page_in_line(struct mm_struct *mm, u
 		return;
 	}
 	local_irq_save(flags);
-	result = lookaside_flush_page(&mm->context.lookaside, page, kind, task_cpu(current));
+	result = lookaside_flush_page(&mm->context.lookaside, page, kind, task_cpu(current), NULL);
 	local_irq_restore(flags);
 	if (unlikely(result))
 		lookaside_refused("a flush", result);
