@@ -109,28 +109,38 @@ static void exchange(struct mm_struct *prev, struct mm_struct *next, unsigned in
 		cpumask_set_cpu(cpu, mm_cpumask(next));
 }
 
-static __always_inline void load(struct mm_struct *next)
+static __always_inline void load(struct mm_struct *next, unsigned int cpu)
 {
-	int switched = lookaside_switch(&next->context.lookaside, smp_processor_id());
+	int switched = lookaside_switch(&next->context.lookaside, cpu);
 
 	if (unlikely(switched < 0))
 		lookaside_refused("a switch", switched);
+}
+
+/* Out of line: what is kept meanwhile would be saved by each switch. */
+static noinline void switch_from_lazy(struct mm_struct *next, struct task_struct *task)
+{
+	this_cpu_write(cpu_tlbstate_shared.is_lazy, false);
+	lookaside_mm_not_lazy();
+	if (this_cpu_read(cpu_tlbstate.loaded_mm) == next)
+		load(next, smp_processor_id());
+	else
+		switch_mm_irqs_off(NULL, next, task);
 }
 
 /* What is loaded is in loaded_mm: Linux's first argument is not looked at, since the scheduler does not always know. */
 void switch_mm_irqs_off(struct mm_struct *unused, struct mm_struct *next, struct task_struct *task)
 {
 	struct mm_struct *prev = this_cpu_read(cpu_tlbstate.loaded_mm);
+	unsigned int cpu;
 
 	if (unlikely(!lookaside_mm_takes_part())) {
 		stock_switch_mm_irqs_off(NULL, next, task);
 		return;
 	}
-	if (this_cpu_read(cpu_tlbstate_shared.is_lazy)) {
-		this_cpu_write(cpu_tlbstate_shared.is_lazy, false);
-		lookaside_mm_not_lazy();
-		if (prev == next)
-			load(next);
+	if (__this_cpu_read(cpu_tlbstate_shared.is_lazy)) {
+		switch_from_lazy(next, task);
+		return;
 	}
 	if (prev == next)
 		return;
@@ -143,11 +153,12 @@ void switch_mm_irqs_off(struct mm_struct *unused, struct mm_struct *next, struct
 	} else if (is_foreign(prev)) {
 		end_foreign();
 	} else {
-		exchange(prev, next, smp_processor_id());
+		cpu = smp_processor_id();
+		exchange(prev, next, cpu);
 		if (next == &init_mm)
 			lookaside_mm_park();
 		else
-			load(next);
+			load(next, cpu);
 	}
 	barrier();
 	this_cpu_write(cpu_tlbstate.loaded_mm, next);

@@ -249,7 +249,7 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     /// invalidations of the batch so far have cost as much as that does. Together they cost at most twice what the
     /// cheaper of the two would have cost (ski rental). Not if another CPU may take over the entries meanwhile.
     fn puts_off(&self, batch: &mut Deferred<'_, P>) -> bool {
-        if self.mmu().properties().sharing == Sharing::Shared {
+        if self.this_cpu.mmu().properties().sharing == Sharing::Shared {
             return false;
         }
         // Relaxed: the batch is ours.
@@ -257,10 +257,11 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
             return true;
         }
         let costs = self.costs();
-        let cost = match self.request.ranges.operations(self.mmu(), costs, Scope::Local, None) {
-            Some(operations) => operations.saturating_mul(costs.local.address),
-            None => costs.local.tag,
-        };
+        let cost =
+            match self.request.ranges.operations(self.this_cpu.mmu(), costs, Scope::Local, None) {
+                Some(operations) => operations.saturating_mul(costs.local.address),
+                None => costs.local.tag,
+            };
         batch.spent = batch.spent.saturating_add(u32::try_from(cost).unwrap_or(u32::MAX));
         u64::from(batch.spent) > costs.local.tag.saturating_add(costs.loss())
     }

@@ -202,11 +202,11 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         if costs.retag >= flush.tag.saturating_add(flush.wait) {
             return false;
         }
-        if self.tables && self.mmu().properties().walks_outlive_tags {
+        if self.tables && self.this_cpu.mmu().properties().walks_outlive_tags {
             return false;
         }
         let loss = costs.loss_beside(ranges.pages());
-        let cost = match ranges.operations(self.mmu(), costs, scope, None) {
+        let cost = match ranges.operations(self.this_cpu.mmu(), costs, scope, None) {
             Some(operations) => operations.saturating_mul(flush.address),
             None => flush.tag.saturating_add(loss),
         };
@@ -215,7 +215,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
 
     #[inline]
     fn can_broadcast(&self) -> bool {
-        self.mmu().properties().broadcasts && T::has_global_tags(self.this_cpu.tlb)
+        self.this_cpu.mmu().properties().broadcasts && T::has_global_tags(self.this_cpu.tlb)
     }
 
     /// Up to how many CPUs are told by IPIs: any number if no broadcast is possible, and `None` if one is necessary, or
@@ -291,7 +291,8 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     /// The number of CPUs up to which IPIs are cheaper than a broadcast.
     pub(super) fn most_before_broadcast(&self) -> u64 {
         let costs = self.costs();
-        let operations = self.request.ranges.operations(self.mmu(), costs, Scope::Broadcast, None);
+        let operations =
+            self.request.ranges.operations(self.this_cpu.mmu(), costs, Scope::Broadcast, None);
         let broadcast = costs.broadcast.wait.saturating_add(match operations {
             Some(operations) => operations.saturating_mul(costs.broadcast.address),
             None => costs.broadcast.tag,
@@ -317,7 +318,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     /// each rollover, by spaces that outlive it and free tables.
     fn flush_every_tag(&self) {
         let mut residency = self.space.lock_residency(&self.this_cpu.tlb.platform);
-        self.mmu().flush(self.this_cpu.errata(), Invalidation::All, Scope::Broadcast);
+        self.this_cpu.mmu().flush(self.this_cpu.errata(), Invalidation::All, Scope::Broadcast);
         // CPUs that are absent, and former tags, became so before this flush. A device that walks for a pinned space goes
         // on to do so.
         residency.set_older(false);
@@ -345,8 +346,11 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         }
         let costs = self.costs();
         let spent = residency.spent().saturating_add(costs.broadcast.wait);
-        let loses_nothing =
-            self.request.ranges.operations(self.mmu(), costs, Scope::Broadcast, None).is_none();
+        let loses_nothing = self
+            .request
+            .ranges
+            .operations(self.this_cpu.mmu(), costs, Scope::Broadcast, None)
+            .is_none();
         if !loses_nothing && spent < costs.loss() {
             residency.set_spent(spent);
             return false;
@@ -370,10 +374,5 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         residency.set_spent(0);
         residency.set_stale(false);
         true
-    }
-
-    #[inline]
-    pub(super) fn mmu(&self) -> &P::Mmu {
-        self.this_cpu.mmu()
     }
 }

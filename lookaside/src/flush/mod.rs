@@ -118,7 +118,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline(never)] // Inlined, it would copy the gather.
     #[track_caller]
     pub fn flush<F>(&self, mut gather: Gather<'_, P, F>) -> Flushed<F> {
-        self.must_own(gather.space().tlb);
+        self.must_own(gather.changes.space().tlb);
         self.complete(&mut gather.changes, false);
         let Gather { changes, held, flags } = gather;
         changes.end();

@@ -230,7 +230,7 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
         let ranges = self.request.ranges;
         // Nothing is cheaper than to remove one page.
         let by_address = ranges.is_one_page()
-            || ranges.operations(self.mmu(), self.costs(), Scope::Local, None).is_some();
+            || ranges.operations(self.this_cpu.mmu(), self.costs(), Scope::Local, None).is_some();
         if by_address { ranges.missed() } else { MissedFlush::Everything }
     }
 

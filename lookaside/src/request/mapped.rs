@@ -25,6 +25,7 @@ impl Mapped {
     }
 
     /// So many are left.
+    #[inline]
     pub(crate) fn set(&self, pages: u64) {
         // Relaxed: this CPU's own.
         self.0.store(u32::try_from(pages).unwrap_or(u32::MAX), Ordering::Relaxed);

@@ -58,6 +58,12 @@ impl Pcid {
         }
     }
 
+    /// The PCID that a value of `CR3` names.
+    #[inline]
+    pub(super) const fn of_cr3(value: u64) -> Self {
+        Self((value & PCID_MASK) as u16)
+    }
+
     /// The PCID of a number of which is known that it is one.
     #[inline]
     pub(super) const fn of_checked(number: u16) -> Self {
@@ -148,7 +154,7 @@ impl Cr3 {
         };
         Self {
             root: value & ROOT_MASK,
-            pcid: Pcid((value & PCID_MASK) as u16),
+            pcid: Pcid::of_cr3(value),
             lam,
             held: if value & KEEP == 0 { Held::Drop } else { Held::Keep },
         }

@@ -209,7 +209,7 @@ impl<I: Instructions> X86<I> {
     /// Whether `pcid` is the one that `CR3` names.
     #[inline]
     pub(super) fn is_current(&self, pcid: Pcid) -> bool {
-        Cr3::decode(self.insn.read_cr3()).pcid == pcid
+        Pcid::of_cr3(self.insn.read_cr3()) == pcid
     }
 
     #[inline]

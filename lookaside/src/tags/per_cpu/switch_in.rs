@@ -34,7 +34,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         who: u64,
     ) -> Switched {
         if is_tagless(this_cpu) {
-            return Self::switch_in_tagless(this_cpu.copied(), next, who);
+            return Self::switch_in_tagless(this_cpu, next, who);
         }
         let slots = &*T::per_cpu(this_cpu.cpu).slots;
         let known = slots.holding(who);
@@ -52,9 +52,9 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
     }
 
     /// Loads a space where nothing outlives a switch: one slot will do, and it never holds a space.
-    #[inline(never)]
+    #[inline(always)] // As above.
     fn switch_in_tagless<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
-        this_cpu: AllocatorCpu<'_, P, T>,
+        this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
         who: u64,
     ) -> Switched {
@@ -64,7 +64,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         cpu.mapped[0].set(0);
         this_cpu.load(next, Tag::RESERVED, Held::Drop, Sharing::Private);
         cpu.slots.give(0, who | DROPPED, generation);
-        Self::switched_in(&this_cpu, next, who);
+        Self::switched_in(this_cpu, next, who);
         Switched::Fresh
     }
 
