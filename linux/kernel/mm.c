@@ -26,8 +26,7 @@
 static bool ready __ro_after_init;
 /* Whether a CPU is online for the library. */
 DEFINE_PER_CPU(bool, lookaside_takes_part);
-/* Whether it runs a kernel thread, and has the root of the last mm loaded: where such a CPU may be interrupted. */
-static DEFINE_PER_CPU(bool, is_lazy);
+DEFINE_PER_CPU(bool, lookaside_is_lazy);
 
 #if defined(__has_attribute) && __has_attribute(uninitialized)
 #define LOOKASIDE_UNINITIALIZED __attribute__((uninitialized))
@@ -84,12 +83,7 @@ void lookaside_mm_end(struct mm_struct *mm)
 static __always_inline void note_lazy(bool lazy)
 {
 	if (lookaside_arch_interrupts())
-		WRITE_ONCE(*this_cpu_ptr(&is_lazy), lazy);
-}
-
-void lookaside_mm_not_lazy(void)
-{
-	note_lazy(false);
+		WRITE_ONCE(*this_cpu_ptr(&lookaside_is_lazy), lazy);
 }
 
 /* A CPU that goes down was parked when it left the library. */
@@ -175,7 +169,7 @@ static __always_inline bool waits(struct mm_struct *mm, enum lookaside_kind kind
 	if (!lookaside_arch_interrupts())
 		return false;
 	for_each_cpu(cpu, mm_cpumask(mm))
-		if (cpu != this && (kind == LOOKASIDE_TABLES || !READ_ONCE(per_cpu(is_lazy, cpu))))
+		if (cpu != this && (kind == LOOKASIDE_TABLES || !READ_ONCE(per_cpu(lookaside_is_lazy, cpu))))
 			return true;
 	return false;
 }
@@ -327,7 +321,7 @@ bool lookaside_platform_irqs_are_off(void)
 static void handle_ipi(struct irq_work *work)
 {
 	lookaside_handle_ipi();
-	if (__this_cpu_read(is_lazy)) {
+	if (__this_cpu_read(lookaside_is_lazy)) {
 		lookaside_mm_park();
 		lookaside_arch_left(current->active_mm);
 	}

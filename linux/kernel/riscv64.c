@@ -80,10 +80,13 @@ void stock_arch_tlbbatch_flush(struct stock_arch_tlbflush_unmap_batch *batch);
  * instruction caches interrupt these, and others make up for it when they switch to the mm. With ASIDs, Linux leaves all
  * harts in it that ever ran the mm, since its flushes of TLBs go by it, too.
  */
-void switch_mm(struct mm_struct *from, struct mm_struct *to, struct task_struct *task)
+void switch_mm_irqs_off(struct mm_struct *from, struct mm_struct *to, struct task_struct *task)
 {
 	unsigned int cpu = smp_processor_id();
 
+	/* A bit of a mask is found by an int, which is divided in more steps where it may be negative. */
+	if ((int)cpu < 0)
+		__builtin_unreachable();
 	if (from != to) {
 		membarrier_arch_switch_mm(from, to, task);
 		cpumask_clear_cpu(cpu, mm_cpumask(from));
@@ -91,8 +94,7 @@ void switch_mm(struct mm_struct *from, struct mm_struct *to, struct task_struct 
 	if (to == &init_mm)
 		lookaside_mm_park();
 	else
-		lookaside_mm_switch(to);
-	/* After the switch: exec has interrupts on, and the handler takes a lazy hart out of the mask. */
+		lookaside_mm_load(to, cpu);
 	if (!cpumask_test_cpu(cpu, mm_cpumask(to))) {
 		cpumask_set_cpu(cpu, mm_cpumask(to));
 		/* Before icache_stale_mask is looked at. Pairs with flush_icache_mm, which stores to that mask first, and
@@ -100,6 +102,15 @@ void switch_mm(struct mm_struct *from, struct mm_struct *to, struct task_struct 
 		smp_mb__after_atomic();
 		flush_icache_deferred(to, cpu, task);
 	}
+}
+
+void switch_mm(struct mm_struct *from, struct mm_struct *to, struct task_struct *task)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	switch_mm_irqs_off(from, to, task);
+	local_irq_restore(flags);
 }
 
 /* -- A user's mm --------------------------------------------------------------------------------------------------- */

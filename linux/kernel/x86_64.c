@@ -121,7 +121,7 @@ static __always_inline void load(struct mm_struct *next, unsigned int cpu)
 static noinline void switch_from_lazy(struct mm_struct *next, struct task_struct *task)
 {
 	this_cpu_write(cpu_tlbstate_shared.is_lazy, false);
-	lookaside_mm_not_lazy();
+	__this_cpu_write(lookaside_is_lazy, false);
 	if (this_cpu_read(cpu_tlbstate.loaded_mm) == next)
 		load(next, smp_processor_id());
 	else

@@ -20,10 +20,20 @@ void lookaside_mm_end(struct mm_struct *mm);
 DECLARE_PER_CPU(bool, lookaside_takes_part);
 #define lookaside_mm_takes_part() __this_cpu_read(lookaside_takes_part)
 
+/* Whether this CPU runs a kernel thread, and has the root of the last mm loaded: where such a CPU may be interrupted. */
+DECLARE_PER_CPU(bool, lookaside_is_lazy);
+
+/* lookaside_mm_switch in line, with interrupts off. */
+#define lookaside_mm_load(mm, cpu) do { \
+	int switched = lookaside_switch(&(mm)->context.lookaside, cpu); \
+	__this_cpu_write(lookaside_is_lazy, false); \
+	if (unlikely(switched < 0)) \
+		lookaside_refused("a switch", switched); \
+} while (0)
+
 /* The scheduler: enter_lazy_tlb, and a switch to init_mm. A switch to a user's mm is the architecture's, around
  * lookaside_mm_switch, which returns what lookaside_switch does. */
 void lookaside_mm_lazy(void);
-void lookaside_mm_not_lazy(void); /* before a switch that is lookaside_switch itself; lookaside_mm_switch does it */
 void lookaside_mm_park(void);
 int lookaside_mm_switch(struct mm_struct *mm);
 
