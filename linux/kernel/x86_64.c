@@ -113,8 +113,10 @@ static __always_inline void load(struct mm_struct *next, unsigned int cpu)
 {
 	int switched = lookaside_switch(&next->context.lookaside, cpu);
 
-	if (unlikely(switched < 0))
+	if (unlikely(switched < 0)) {
 		lookaside_refused("a switch", switched);
+		unreachable(); /* for objtool */
+	}
 }
 
 /* Out of line: what is kept meanwhile would be saved by each switch. */
