@@ -17,7 +17,7 @@ use super::{
     queue::{LAST, Queue, key},
     report::Failure,
     simulate::Options,
-    tables::{Stamp, Tables},
+    tables::{Stamp, Tables, order_of_entries},
     timeline::Recorder,
     tlb::{Found, Tlb},
 };
@@ -465,7 +465,11 @@ impl Machine {
                         result = Err(page);
                         break;
                     };
-                    let order = if model.tlb.blocks { u32::from(known.order) } else { 0 };
+                    let order = match model.tlb.blocks {
+                        true => known.order,
+                        false => order_of_entries(known.order),
+                    };
+                    let order = u32::from(order);
                     broadcasts.note_order(order);
                     tlb.fill(instance, page, order, known.changed);
                     walks += 1;

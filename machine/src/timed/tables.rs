@@ -24,6 +24,32 @@ pub(crate) struct Page {
     pub(crate) order: u8,
 }
 
+/// The orders of entries of the levels above the last: of a table of last-level entries (2 MiB), and of one of those (1 GiB).
+const LEVELS: [u8; 2] = [9, 18];
+
+/// The order of the single entries that map a block of that order: where no hardware takes contiguous ones for one, each has an entry
+/// in a TLB.
+#[must_use]
+pub const fn order_of_entries(order: u8) -> u8 {
+    let [huge, giant] = LEVELS;
+    match order {
+        _ if order >= giant => giant,
+        _ if order >= huge => huge,
+        _ => 0,
+    }
+}
+
+/// Pages one after the other that are mapped by entries of one order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// The first.
+    pub first: u64,
+    /// How many.
+    pub pages: u64,
+    /// The binary logarithm of the pages that an entry of them is good for.
+    pub order: u8,
+}
+
 /// The page tables of all spaces. Their addresses are 4096 times their numbers, which begin with 1.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
@@ -108,6 +134,30 @@ impl Tables {
         Some([first + begin as u64, (end - begin + 1) as u64, count as u64])
     }
 
+    /// What is mapped of these pages.
+    fn mappings(&mut self, root: u64, first: u64, pages: u64) -> Vec<Mapped> {
+        let mut all: Vec<Mapped> = Vec::new();
+        for (number, page) in (first..).zip(self.range(root, first, pages)) {
+            if !page.mapped {
+                continue;
+            }
+            match all.last_mut() {
+                Some(last) if last.order == page.order && last.first + last.pages == number => {
+                    last.pages += 1;
+                }
+                _ => all.push(Mapped { first: number, pages: 1, order: page.order }),
+            }
+        }
+        all
+    }
+
+    /// Entries made from these pages are good for `2^order` pages from now on.
+    fn set_order(&mut self, root: u64, first: u64, pages: u64, order: u8) {
+        for page in self.range(root, first, pages) {
+            page.order = order;
+        }
+    }
+
     /// The pages of a table; none if there is no such table.
     #[inline]
     pub(crate) fn table(&self, root: u64) -> &[Page] {
@@ -157,6 +207,18 @@ pub fn map_alike(root: u64, other: u64) {
 #[must_use]
 pub fn mapped(root: u64, first: u64, pages: u64) -> Option<[u64; 3]> {
     step(|machine| machine.tables.mapped(root, first, pages))
+}
+
+/// What is mapped of these pages, in runs of one order.
+#[must_use]
+pub fn mappings(root: u64, first: u64, pages: u64) -> Vec<Mapped> {
+    step(|machine| machine.tables.mappings(root, first, pages))
+}
+
+/// Each TLB entry that is made from these pages from now on is good for `2^order` pages; those that are not mapped stay so. Older
+/// entries are good for what they were, until they are flushed.
+pub fn set_order(root: u64, first: u64, pages: u64, order: u8) {
+    step(|machine| machine.tables.set_order(root, first, pages, order));
 }
 
 /// Changes pages, so that what was held of them must not be used any more after the flush:

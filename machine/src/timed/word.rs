@@ -34,6 +34,13 @@ impl Word {
         unsafe { *self.0.get() }
     }
 
+    /// Sets what memory holds. This takes no time, and nobody sees it happen: it is for words that only one CPU uses, which it finds
+    /// as they would be.
+    pub fn poke(&self, value: u64) {
+        // SAFETY: as in `peek`.
+        unsafe { *self.0.get() = value };
+    }
+
     /// Replaces the value by a loop of a load and compare-exchanges, and returns the one before. `new` is called before
     /// each attempt.
     ///
@@ -80,11 +87,6 @@ impl Word {
                 return Err(found);
             }
         }
-    }
-
-    fn poke(&self, value: u64) {
-        // SAFETY: as in `peek`.
-        unsafe { *self.0.get() = value };
     }
 
     #[inline]
