@@ -140,18 +140,34 @@ impl<'a> Kernel<'a> {
 
     /// Maps pages of a process that were not mapped, as page faults do. What that takes is no part of a flush.
     pub fn map(&self, process: &Process, first: u64, pages: u64) {
-        tables::map(process.root, first, pages, 0);
+        self.map_entries(process, first, pages, 0);
+    }
+
+    /// The same by entries of that order.
+    pub fn map_entries(&self, process: &Process, first: u64, pages: u64, order: u8) {
+        tables::map(process.root, first, pages, order);
         timed::during("fault", || self.strategy.mapped(process.id, first, pages));
     }
 
     /// Changes pages of a process and flushes them on every CPU.
     pub fn change(&self, process: &Process, first: u64, pages: u64, change: Change) {
+        self.change_entries(process, [first, pages], 0, change);
+    }
+
+    /// The same of pages that are mapped by entries of that order: so wide is the stride of the flush.
+    pub fn change_entries(
+        &self,
+        process: &Process,
+        [first, pages]: [u64; 2],
+        order: u8,
+        change: Change,
+    ) {
         if change == Change::Promote && !self.strategy.flushes_promotions() {
             return;
         }
         let tables = change == Change::Free;
         let batch = change == Change::Batch;
-        let flush = Flush { tables, batch, ..Flush::pages(process.id, first, pages) };
+        let flush = Flush { tables, batch, order, ..Flush::pages(process.id, first, pages) };
         let stays = matches!(change, Change::Restrict | Change::Promote);
         self.change_and(process, first, pages, stays, &flush);
     }

@@ -14,7 +14,7 @@ use lookaside_machine::timed::{self, Arena, KERNEL, Platform, Word};
 use lookaside_terminal::Refused;
 
 use super::{
-    Entry, Flush, Place, SpaceId, Strategy,
+    Entry, Flush, Place, SpaceId, Strategy, flush_range,
     hardware::{self, Arm, Hardware, Rv, X86Cpu, X86Plain},
 };
 use crate::data::{Isa, Machine};
@@ -136,7 +136,7 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Library<'a, H, T> {
         let mut batch = Batch::new(self.tlb, words).expect("words for all CPUs");
         for page in flush.first..flush.first + flush.pages {
             let mut gather = Gather::new(space);
-            gather.revoke(range(page, 1));
+            gather.revoke(range(page, 1, 0));
             this_cpu.defer(gather, &mut batch);
         }
         let _ = this_cpu.flush_batch(batch);
@@ -144,8 +144,8 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Library<'a, H, T> {
     }
 }
 
-fn range(first: u64, pages: u64) -> VaRange {
-    VaRange::new(first << 12, pages << 12, 12).expect("pages of a workload are addresses")
+fn range(first: u64, pages: u64, order: u8) -> VaRange {
+    flush_range(first << 12, pages, order)
 }
 
 impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Strategy for Library<'a, H, T> {
@@ -185,9 +185,7 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Strategy for Library<'a, 
             let this_cpu = self.this_cpu();
             let Some(space) = flush.space else {
                 let mut gather = KernelGather::new(self.tlb);
-                let start = KERNEL + (flush.first << 12);
-                let range = VaRange::new(start, flush.pages << 12, 12);
-                gather.revoke(range.expect("pages of a workload are addresses"));
+                gather.revoke(flush_range(KERNEL + (flush.first << 12), flush.pages, flush.order));
                 let _ = this_cpu.flush_kernel(gather);
                 return;
             };
@@ -196,10 +194,11 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Strategy for Library<'a, 
                 return self.flush_batch(&slot.0, flush);
             }
             let mut gather = Gather::new(&slot.0);
+            let named = || range(flush.first, flush.pages, flush.order);
             match flush {
                 Flush { everything: true, .. } => gather.revoke_everything(),
-                Flush { tables: true, .. } => gather.unlink_table(range(flush.first, flush.pages)),
-                _ => gather.revoke(range(flush.first, flush.pages)),
+                Flush { tables: true, .. } => gather.unlink_table(named()),
+                _ => gather.revoke(named()),
             }
             if self.early {
                 let _ = this_cpu.flush_early(gather);
@@ -211,7 +210,7 @@ impl<'a, H: Hardware + 'a, T: Tags<Words<'a, H>> + 'a> Strategy for Library<'a, 
 
     fn mapped(&self, space: SpaceId, first: u64, pages: u64) {
         timed::interrupts_off(|| {
-            self.this_cpu().map(&self.space(space).borrow().0, range(first, pages));
+            self.this_cpu().map(&self.space(space).borrow().0, range(first, pages, 0));
         });
     }
 

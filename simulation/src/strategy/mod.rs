@@ -34,6 +34,8 @@ pub struct Flush {
     pub first: u64,
     /// The number of pages.
     pub pages: u64,
+    /// The binary logarithm of the pages of each entry that maps them: the stride of the flush.
+    pub order: u8,
     /// Whether page tables were freed.
     pub tables: bool,
     /// Whether the whole space is flushed; `first` and `pages` are ignored then.
@@ -47,13 +49,26 @@ impl Flush {
     /// Flushes pages of a space without freed tables.
     #[must_use]
     pub const fn pages(space: SpaceId, first: u64, pages: u64) -> Self {
-        Self { space: Some(space), first, pages, tables: false, everything: false, batch: false }
+        Self {
+            space: Some(space),
+            first,
+            pages,
+            order: 0,
+            tables: false,
+            everything: false,
+            batch: false,
+        }
     }
 
     /// Flushes kernel pages.
     #[must_use]
     pub const fn kernel(first: u64, pages: u64) -> Self {
-        Self { space: None, first, pages, tables: false, everything: false, batch: false }
+        Self { space: None, ..Self::pages(SpaceId(0), first, pages) }
+    }
+
+    /// How many entries map its pages: what kernels compare with their limit.
+    const fn entries(&self) -> u64 {
+        self.pages >> self.order
     }
 
     /// Flushes a whole space whose tables were freed.
@@ -63,6 +78,7 @@ impl Flush {
             space: Some(space),
             first: 0,
             pages: 0,
+            order: 0,
             tables: true,
             everything: true,
             batch: false,
@@ -188,9 +204,9 @@ pub fn is_of_blocks(name: &str) -> bool {
     blocks::STRATEGIES.iter().any(|entry| entry.name == name)
 }
 
-/// A flush range of 4 KiB pages from an address on.
-fn flush_range(start: u64, pages: u64) -> VaRange {
-    let range = VaRange::new(start, pages << 12, 12);
+/// A flush range from an address on, of pages of 4 KiB that are mapped by entries of that order.
+fn flush_range(start: u64, pages: u64, order: u8) -> VaRange {
+    let range = VaRange::new(start, pages << 12, 12 + u32::from(order));
     range.expect("pages of a workload are addresses")
 }
 

@@ -22,7 +22,7 @@ use lookaside::{
 use lookaside_machine::timed::{KERNEL, arm};
 use lookaside_terminal::Refused;
 
-use super::{Entry, Flush, hardware};
+use super::{Entry, Flush, flush_range, hardware};
 use crate::data::{Isa, Machine};
 
 /// All of them.
@@ -86,17 +86,16 @@ impl Named {
     /// The pages of a flush, which has some.
     fn of(flush: &Flush) -> Self {
         let base = if flush.space.is_some() { 0 } else { KERNEL };
-        let range = VaRange::new(base + (flush.first << 12), flush.pages << 12, 12);
         Self {
-            range: range.expect("pages of a workload are addresses"),
+            range: flush_range(base + (flush.first << 12), flush.pages, flush.order),
             depth: if flush.tables { TableChange::FreedTables } else { TableChange::LastLevel },
         }
     }
 }
 
-/// Whether the whole tag is removed: if the flush is of everything, or of more than `limit` pages that are no batch.
+/// Whether the whole tag is removed: if the flush is of everything, or of more than `limit` entries that are no batch.
 const fn is_full(flush: &Flush, limit: u64) -> bool {
-    flush.everything || !flush.batch && flush.pages > limit
+    flush.everything || !flush.batch && flush.entries() > limit
 }
 
 /// Removes pages, or the whole tag, on every CPU, and waits. Pages of a batch are named one by one, as they were taken away.

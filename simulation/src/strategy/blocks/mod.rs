@@ -14,7 +14,9 @@ mod published;
 mod table;
 mod whole;
 
-pub use table::PageTables;
+use core::ops::Range;
+
+pub use table::{BLOCK, PageTables};
 
 use super::{Entry, Place, Strategy};
 use lookaside_terminal::Refused;
@@ -119,14 +121,51 @@ impl Way {
         self != Self::NoBlocks
     }
 
-    /// Takes all pages out of the tables.
+    /// Takes all pages out of the tables of a process that exits.
     pub fn clear(self, tables: &PageTables<'_>, zap: &impl Zap) {
+        self.clear_some(tables, 0..tables.pages() as usize, zap);
+    }
+
+    /// Takes some pages out of the tables of a process that exits.
+    pub fn exit(self, tables: &PageTables<'_>, pages: Range<usize>, zap: &impl Zap) {
+        self.clear_some(tables, pages, zap);
+    }
+
+    fn clear_some(self, tables: &PageTables<'_>, pages: Range<usize>, zap: &impl Zap) {
         match self {
-            Self::Whole => whole::clear(tables, zap),
-            Self::Batch => published::clear_batches(tables, zap),
+            Self::Whole => whole::clear(tables, pages, zap),
+            Self::Batch => published::clear_batches(tables, pages, zap),
             Self::NoBlocks | Self::Unfold | Self::Simple | Self::Robust => {
-                published::clear_each(self, tables, zap);
+                published::clear_each(self, tables, pages, zap);
             }
+        }
+    }
+
+    /// Takes some pages out of the tables of a process that goes on. The versions of November 2023 clear entries of blocks one by
+    /// one for an exit alone, and make pages of blocks otherwise.
+    pub fn unmap(self, tables: &PageTables<'_>, pages: Range<usize>, zap: &impl Zap) {
+        let way = match self {
+            Self::Simple | Self::Robust => Self::Unfold,
+            other => other,
+        };
+        way.clear_some(tables, pages, zap);
+    }
+
+    /// Takes write permission from pages that a fork shares with a child, and says whether each block becomes pages for that and a
+    /// block again: with two flushes in the parent, and one in the child, which gets the entries one by one too.
+    pub fn share(self, tables: &PageTables<'_>, pages: Range<usize>, zap: &impl Zap) -> bool {
+        match self {
+            Self::Whole => whole::write_protect(tables, pages, zap),
+            _ => published::write_protect(self == Self::Unfold, tables, pages, zap),
+        }
+        self == Self::Unfold
+    }
+
+    /// Takes permission from pages, or gives it (`mprotect`): Linux changes entries one by one, in every version.
+    pub fn protect(self, tables: &PageTables<'_>, pages: Range<usize>, zap: &impl Zap) {
+        match self {
+            Self::Whole => whole::write_protect(tables, pages, zap),
+            _ => published::write_protect(self.has_blocks(), tables, pages, zap),
         }
     }
 }

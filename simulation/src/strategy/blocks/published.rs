@@ -5,6 +5,8 @@
 //! say (the early end of that loop came later). Clearing looks at the entry once more, to see whether
 //! it is one of a block.
 
+use core::ops::Range;
+
 use lookaside::platform::{Ordering, Word as _};
 use lookaside_machine::timed::Word;
 
@@ -35,9 +37,9 @@ fn gathered(words: &[Word], slot: usize, own: u64) -> u64 {
 }
 
 /// Clears entry by entry.
-pub(super) fn clear_each(way: Way, tables: &PageTables<'_>, zap: &impl Zap) {
+pub(super) fn clear_each(way: Way, tables: &PageTables<'_>, pages: Range<usize>, zap: &impl Zap) {
     for (first, words) in tables.tables() {
-        for slot in 0..words.len() {
+        for slot in table::slots(first, words, &pages) {
             if way == Way::NoBlocks {
                 if table::is_present(words[slot].load(RELAXED)) {
                     words[slot].swap(0, RELAXED);
@@ -62,6 +64,51 @@ pub(super) fn clear_each(way: Way, tables: &PageTables<'_>, zap: &impl Zap) {
             }
             zap.gone(1);
         }
+    }
+}
+
+/// Takes write permission from entry by entry. If they `unfold`, blocks become pages before, and blocks again after their last
+/// entry, if all of it has changed.
+pub(super) fn write_protect(
+    unfolds: bool,
+    tables: &PageTables<'_>,
+    pages: Range<usize>,
+    zap: &impl Zap,
+) {
+    for (first, words) in tables.tables() {
+        let mut folds = false;
+        let slots = table::slots(first, words, &pages);
+        for slot in slots.clone() {
+            let entry = words[slot].load(RELAXED);
+            if !table::is_present(entry) {
+                continue;
+            }
+            if unfolds && table::is_contiguous(entry) {
+                unfold(first, words, slot, zap);
+                folds = slot % BLOCK == 0;
+            }
+            words[slot].update(table::read_only);
+            if folds && slot % BLOCK == BLOCK - 1 {
+                fold(first, words, slot, zap);
+                folds = false;
+            }
+        }
+    }
+}
+
+/// Makes a block of pages, which are all there: all entries are looked at, taken out, flushed, and written again.
+fn fold(first: usize, words: &[Word], slot: usize, zap: &impl Zap) {
+    let block = block(words, slot);
+    for word in block {
+        word.load(RELAXED);
+    }
+    let mut entries = [0; BLOCK];
+    for (entry, word) in entries.iter_mut().zip(block) {
+        *entry = word.swap(0, RELAXED);
+    }
+    zap.flush_block((first + slot / BLOCK * BLOCK) as u64);
+    for (entry, word) in entries.into_iter().zip(block) {
+        word.store(table::folded(entry), RELAXED);
     }
 }
 
@@ -104,15 +151,15 @@ fn clear_and_carry(words: &[Word], slot: usize) {
 /// How many there are is found out by asking for the state of each next page. A batch that does not
 /// begin or end with a block unfolds what it cuts through; here there is none, and all that is left is
 /// the look at the entry.
-pub(super) fn clear_batches(tables: &PageTables<'_>, zap: &impl Zap) {
+pub(super) fn clear_batches(tables: &PageTables<'_>, pages: Range<usize>, zap: &impl Zap) {
     for (first, words) in tables.tables() {
-        let mut slot = 0;
-        while slot < words.len() {
+        let Range { start: mut slot, end: last } = table::slots(first, words, &pages);
+        while slot < last {
             if !table::is_present(state(words, slot)) {
                 slot += 1;
                 continue;
             }
-            let limit = (tables.folio_end(first + slot) - first).min(words.len());
+            let limit = (tables.folio_end(first + slot) - first).min(last);
             let mut end = slot + 1;
             while end < limit && table::is_present(state(words, end)) {
                 end += 1;

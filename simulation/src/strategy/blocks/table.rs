@@ -1,5 +1,7 @@
 //! The page tables of a process, as words of the timed machine.
 
+use core::ops::Range;
+
 use lookaside::{
     arch::aarch64::{
         AddressSize, Geometry, Granule,
@@ -16,7 +18,7 @@ use lookaside_machine::timed::{Arena, Word};
 /// Entries of a table page.
 pub(super) const ENTRIES: usize = 512;
 /// Entries of a block.
-pub(super) const BLOCK: usize = 16;
+pub const BLOCK: usize = 16;
 /// Software's dirty bit.
 const DIRTY: u64 = 1 << 55;
 const PAGE: u64 = VALID | TABLE_OR_PAGE;
@@ -38,6 +40,21 @@ impl<'a> PageTables<'a> {
         Self { words, pages, in_blocks }
     }
 
+    /// A table page of entries that are all absent, for [`Self::arrange`].
+    pub fn one(arena: &'a Arena) -> Self {
+        Self::new(arena, ENTRIES, ENTRIES)
+    }
+
+    /// Has these pages mapped, by contiguous entries or not, and no others. Takes no time.
+    pub fn arrange(&self, mapped: impl Iterator<Item = (Range<usize>, bool)>) {
+        self.words.iter().for_each(|word| word.poke(0));
+        for (pages, contiguous) in mapped {
+            for page in pages {
+                self.words[page].poke(self.entry(page, contiguous));
+            }
+        }
+    }
+
     /// How many pages there are.
     pub fn pages(&self) -> u64 {
         self.pages as u64
@@ -52,16 +69,19 @@ impl<'a> PageTables<'a> {
     /// `contiguous`, the others as pages of files that were read. Linux sets the flags of every
     /// entry when it maps memory for a store, so none of a block is clean.
     pub fn fill(&self, contiguous: bool) {
-        let common = PAGE | USER | INNER_SHAREABLE | NOT_GLOBAL | ACCESSED;
         for (page, word) in self.words[..self.pages].iter().enumerate() {
-            let output = (page as u64) << 12;
-            let entry = if page < self.in_blocks {
-                let folded = if contiguous { CONTIGUOUS } else { 0 };
-                output | common | DIRTY_BIT_MODIFIER | DIRTY | folded
-            } else {
-                output | common | READ_ONLY
-            };
-            word.store(entry, Ordering::Relaxed);
+            word.store(self.entry(page, contiguous), Ordering::Relaxed);
+        }
+    }
+
+    fn entry(&self, page: usize, contiguous: bool) -> u64 {
+        let common = PAGE | USER | INNER_SHAREABLE | NOT_GLOBAL | ACCESSED;
+        let output = (page as u64) << 12;
+        if page < self.in_blocks {
+            let folded = if contiguous { CONTIGUOUS } else { 0 };
+            output | common | DIRTY_BIT_MODIFIER | DIRTY | folded
+        } else {
+            output | common | READ_ONLY
         }
     }
 
@@ -74,6 +94,12 @@ impl<'a> PageTables<'a> {
     pub(super) fn folio_end(&self, page: usize) -> usize {
         if page < self.in_blocks { page / BLOCK * BLOCK + BLOCK } else { page + 1 }
     }
+}
+
+/// Which entries of a table page are of these pages.
+pub(super) fn slots(first: usize, words: &[Word], pages: &Range<usize>) -> Range<usize> {
+    let slot = |page: usize| page.saturating_sub(first).min(words.len());
+    slot(pages.start)..slot(pages.end)
 }
 
 /// The format of the entries.
@@ -103,6 +129,16 @@ pub(super) fn with_flags_of(entry: u64, other: u64) -> u64 {
     let dirty = if flags.dirty { DIRTY } else { 0 };
     let accessed = if flags.accessed { ACCESSED } else { 0 };
     entry | dirty | accessed
+}
+
+/// `entry` without permission to write.
+pub(super) const fn read_only(entry: u64) -> u64 {
+    entry | READ_ONLY
+}
+
+/// The contiguous entry of a plain page.
+pub(super) const fn folded(entry: u64) -> u64 {
+    entry | CONTIGUOUS
 }
 
 /// The plain page of a contiguous entry.

@@ -114,14 +114,15 @@ impl FreeBsd<'_> {
         self.spaces.borrow()[space.0 as usize].1
     }
 
-    /// Performs the request on this CPU.
+    /// Performs the request on this CPU. Above the number of the first page stands the order of the entries.
     fn invalidate(&self, kernel: bool, first: u64, pages: u64) {
         if pages == 0 {
             self.mmu().flush(Errata::NONE, Invalidation::Tag(Tag::RESERVED), Scope::Local);
             return;
         }
+        let (first, order) = (first & ((1 << ORDER) - 1), (first >> ORDER) as u8);
         let start = if kernel { KERNEL + (first << 12) } else { first << 12 };
-        let ranges = [flush_range(start, pages)];
+        let ranges = [flush_range(start, pages, order)];
         if kernel {
             self.mmu().flush(
                 Errata::NONE,
@@ -164,7 +165,7 @@ impl FreeBsd<'_> {
         let operands = self.operands;
         let space = flush.space.map_or(0, |space| u64::from(space.0) + 1);
         operands.space.store(space, Ordering::Relaxed);
-        operands.first.store(flush.first, Ordering::Relaxed);
+        operands.first.store(named(flush), Ordering::Relaxed);
         operands.pages.store(pages, Ordering::Relaxed);
         // Only the holder of the lock writes it, so this need not be an atomic operation.
         let generation = operands.generation.load(Ordering::Relaxed) + 1;
@@ -192,6 +193,14 @@ impl FreeBsd<'_> {
         }
         self.lock.0.store(0, Ordering::Release);
     }
+}
+
+/// Where the order of the entries stands in the operand `first`: no page number is so large.
+const ORDER: u32 = 56;
+
+/// The first page of a flush, with the order of its entries.
+fn named(flush: &Flush) -> u64 {
+    flush.first | u64::from(flush.order) << ORDER
 }
 
 impl Strategy for FreeBsd<'_> {
@@ -232,7 +241,7 @@ impl Strategy for FreeBsd<'_> {
         // The thread is pinned to its CPU; interrupts stay on.
         let here = |space| self.current[timed::cpu().index()].get() == Some(space);
         if flush.space.is_none_or(here) {
-            self.invalidate(flush.space.is_none(), flush.first, pages);
+            self.invalidate(flush.space.is_none(), named(flush), pages);
         }
         let targets = self.targets(flush);
         if targets.is_empty() {

@@ -107,7 +107,7 @@ impl Linux<'_> {
     fn broadcast(&self, tag: Tag, flush: &Flush, request: &Request) {
         let mmu = self.platform.mmu();
         if request.is_range() {
-            let ranges = [flush_range(flush.first << 12, flush.pages)];
+            let ranges = [flush_range(flush.first << 12, flush.pages, flush.order)];
             let pages = Invalidation::ranges(tag, &ranges, change(flush));
             mmu.flush(Errata::NONE, pages, Scope::Broadcast);
         } else {
@@ -116,7 +116,7 @@ impl Linux<'_> {
     }
 
     pub(super) fn broadcast_kernel(&self, flush: &Flush, request: &Request) {
-        let range = [flush_range(KERNEL + (flush.first << 12), flush.pages)];
+        let range = [flush_range(KERNEL + (flush.first << 12), flush.pages, flush.order)];
         let ranges = if request.is_range() { &range[..] } else { &[] };
         let pages = Invalidation::kernel(ranges, change(flush));
         self.platform.mmu().flush(Errata::NONE, pages, Scope::Broadcast);

@@ -23,9 +23,14 @@ pub(super) struct Request {
     space: u64,
     /// The generation that the flush brought the space to.
     pub(super) generation: u64,
+    /// The first page, and above it the order of the entries.
     first: u64,
+    /// How many entries.
     pages: u64,
 }
+
+/// Where the order of the entries stands in `first`: no page number is so large.
+const ORDER: u32 = 56;
 
 impl Request {
     /// The flush as Linux classifies it: by page up to `ceiling` pages, else full; always full for a batch, which may be of
@@ -36,9 +41,10 @@ impl Request {
             Some(_) if flush.batch => ANY_SPACE,
             Some(space) => u64::from(space.0) + 1,
         };
-        let all = flush.everything || flush.batch || flush.pages > ceiling;
-        let pages = if all { EVERYTHING } else { flush.pages };
-        Self { space, generation, first: flush.first, pages }
+        let all = flush.everything || flush.batch || flush.entries() > ceiling;
+        let pages = if all { EVERYTHING } else { flush.entries() };
+        let first = flush.first | u64::from(flush.order) << ORDER;
+        Self { space, generation, first, pages }
     }
 
     /// The context of the space; `None` for kernel addresses.
@@ -64,18 +70,24 @@ impl Request {
         }
     }
 
+    /// The addresses that it names, one for each entry.
+    fn addresses(&self) -> impl Iterator<Item = u64> + use<> {
+        let (first, order) = (self.first & ((1 << ORDER) - 1), self.first >> ORDER);
+        (0..self.pages).map(move |entry| (first + (entry << order)) << 12)
+    }
+
     /// Invalidates its pages under the tag that the root register names.
     pub(super) fn flush_pages(&self) {
-        for page in self.first..self.first + self.pages {
-            Insn.invlpg(page << 12);
+        for address in self.addresses() {
+            Insn.invlpg(address);
         }
     }
 
     /// Invalidates kernel addresses.
     pub(super) fn flush_kernel(&self) {
         if self.is_range() {
-            for page in self.first..self.first + self.pages {
-                Insn.invlpg(KERNEL + (page << 12));
+            for address in self.addresses() {
+                Insn.invlpg(KERNEL + address);
             }
         } else {
             flush_globally();
