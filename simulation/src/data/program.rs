@@ -83,8 +83,23 @@ pub struct Space {
     pub private: bool,
     /// How many aligned pages a fault of reading maps.
     pub around: u32,
+    /// How large its memory comes, if not in pages of 4 KiB.
+    pub unit: Option<Unit>,
     /// The line of its name.
     pub line: usize,
+}
+
+/// How large the memory of a space comes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unit {
+    /// How many pages of 4 KiB.
+    pub pages: Words,
+    /// Whether it comes in huge pages, which take one entry each, and not in large folios, of which each page has one.
+    pub is_huge: bool,
+    /// Whether a call changes the entries of a folio together: not 0.
+    pub batched: Words,
+    /// Whether the first write to a huge page after a fork copies all of it, and does not split it: not 0.
+    pub whole: Words,
 }
 
 /// Text of a file that is read later, with its line.
@@ -290,9 +305,13 @@ fn parameters(root: &Section<'_>) -> Result<Vec<Parameter>, Refused> {
     let mut all = Vec::new();
     for key in section.keys() {
         let line = section.line(key);
+        let size = || section.text(key).ok().flatten().and_then(|text| size(text).ok().flatten());
         let (value, is_time) = match section.number(key) {
             Ok(number) => (section.needed(key, Ok(number))?, false),
-            Err(_) => (section.needed(key, time(&section, key))?, true),
+            Err(_) => match size() {
+                Some(pages) => (pages, false),
+                None => (section.needed(key, time(&section, key))?, true),
+            },
         };
         all.push(Parameter { name: key.to_owned(), value, is_time, line });
     }
@@ -321,8 +340,94 @@ fn or(words: Option<Words>, text: &str) -> Words {
     words.unwrap_or_else(|| Words { text: text.to_owned(), line: 0 })
 }
 
+/// The units of sizes, in pages of 4 KiB.
+const SIZES: [(&str, f64); 3] = [("KiB", 0.25), ("MiB", 256.0), ("GiB", 262_144.0)];
+
+/// A size as text, `"64 KiB"`, in pages of 4 KiB; none if it is none.
+fn size(text: &str) -> Result<Option<f64>, String> {
+    let parts: Vec<&str> = text.split_whitespace().collect();
+    let known = SIZES.map(|(name, _)| name);
+    match parts[..] {
+        [number, unit] => match number.parse::<f64>() {
+            Ok(number) => match SIZES.iter().find(|(name, _)| *name == unit) {
+                Some((_, pages)) => Ok(Some(number * pages)),
+                None => Err(format!("has the unknown unit `{unit}`; there are {}", list(&known))),
+            },
+            Err(_) => Ok(None),
+        },
+        [one] if one.starts_with(|c: char| c.is_ascii_digit()) && one.parse::<f64>().is_err() => {
+            let digits = one.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+            match one.strip_suffix(digits) {
+                Some(number) if digits.chars().all(char::is_alphabetic) => {
+                    Err(format!("is no size; write it as \"{number} MiB\", with {}", list(&known)))
+                }
+                _ => Ok(None),
+            }
+        }
+        _ => Ok(None),
+    }
+}
+
+fn has(section: &Section<'_>, key: &str) -> bool {
+    section.keys().any(|one| one == key)
+}
+
+/// How large the memory of a space comes: by a size, or a number of pages of 4 KiB.
+fn unit(section: &Section<'_>) -> Result<Option<Unit>, Refused> {
+    let of = |key: &str| -> Result<Option<Words>, Refused> {
+        let Some(words) = words(section, key)? else { return Ok(None) };
+        let pages = size(&words.text).map_err(|why| section.refuse(key, why))?;
+        let text = pages.map_or(words.text, |pages| pages.to_string());
+        Ok(Some(Words { text, ..words }))
+    };
+    let flag = |key: &str, otherwise: &str| -> Result<Words, Refused> {
+        match has(section, key) {
+            true => choice(section, key),
+            false => Ok(or(None, otherwise)),
+        }
+    };
+    let (is_huge, pages) = match (of("size")?, of("folio")?) {
+        (Some(_), Some(_)) => {
+            let why = "stands beside `size`: memory comes in huge pages or in large folios; leave one out";
+            return Err(section.refuse("folio", why));
+        }
+        (Some(pages), None) => (true, pages),
+        (None, Some(pages)) => (false, pages),
+        (None, None) => {
+            let stray = ["batched", "whole"].into_iter().find(|key| has(section, key));
+            return match stray {
+                Some(key) => {
+                    let of = if key == "batched" { "`folio`" } else { "`size`" };
+                    Err(section.refuse(
+                        key,
+                        format!(
+                            "says something of memory of another `size` or `folio`: write {of} too"
+                        ),
+                    ))
+                }
+                None => Ok(None),
+            };
+        }
+    };
+    let stray = if is_huge { "batched" } else { "whole" };
+    if has(section, stray) {
+        let (of, is) = if is_huge { ("folio", "size") } else { ("size", "folio") };
+        return Err(section.refuse(stray, format!("goes with `{of}`, and the space has a `{is}`")));
+    }
+    for key in ["private", "around"] {
+        if has(section, key) {
+            let why = "is of pages of 4 KiB: folios and huge pages of files are not modelled; leave it out, or `size` and `folio`";
+            return Err(section.refuse(key, why));
+        }
+    }
+    let (batched, whole) = (flag("batched", "1")?, flag("whole", "0")?);
+    Ok(Some(Unit { pages, is_huge, batched, whole }))
+}
+
 fn space(section: &Section<'_>) -> Result<Space, Refused> {
-    section.only(&["name", "pages", "mapped", "each", "private", "around"])?;
+    section.only(&[
+        "name", "pages", "mapped", "each", "private", "around", "size", "folio", "batched", "whole",
+    ])?;
     Ok(Space {
         name: section.needed("name", section.text("name"))?.to_owned(),
         pages: section.needed("pages", words(section, "pages"))?,
@@ -330,6 +435,7 @@ fn space(section: &Section<'_>) -> Result<Space, Refused> {
         each: section.flag("each")?,
         private: section.flag("private")?,
         around: whole(section, "around")?.unwrap_or(1),
+        unit: unit(section)?,
         line: section.line("name"),
     })
 }

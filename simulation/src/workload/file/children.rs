@@ -49,8 +49,9 @@ impl Thread {
     /// A copy of the process, with its pages.
     fn copy(&self, state: &State<'_>, kernel: &Kernel<'_>) -> Process {
         state.path(kernel, "fork");
-        self.all_entries(kernel);
         let child = kernel.spawn(self.process.pages, 0);
+        Self::entries_of(state, kernel, &self.process, Some(&child));
+        state.map_child(self.process.id, child.id);
         kernel.fork(&self.process, &child);
         state.sharing.borrow_mut().fork(self.process.id, child.id);
         child
@@ -97,7 +98,7 @@ impl Thread {
             kernel.execute(&new);
             return Ok(());
         }
-        self.entries_of(kernel, &old);
+        Self::entries_of(state, kernel, &old, None);
         state.sharing.borrow_mut().end(old.id);
         kernel.unmap_all(&old);
         kernel.execute(&new);
@@ -111,7 +112,7 @@ impl Thread {
         let parent = self.parents.pop().ok_or("there is no parent")?;
         if !borrowed {
             state.path(kernel, "exit");
-            self.all_entries(kernel);
+            Self::entries_of(state, kernel, &self.process, None);
             state.sharing.borrow_mut().end(self.process.id);
             kernel.exit(&self.process, parent.waits.then_some(&parent.process));
         }
@@ -119,12 +120,16 @@ impl Thread {
         Ok(if parent.waits { Next::Go } else { Next::Exited })
     }
 
-    /// What it takes to copy the entries of all pages that are there, or to take them out.
-    fn all_entries(&self, kernel: &Kernel<'_>) {
-        self.entries_of(kernel, &self.process);
-    }
-
-    fn entries_of(&self, kernel: &Kernel<'_>, process: &Process) {
+    /// What it takes to copy the entries of all pages that are there for a child, or to take them out.
+    fn entries_of(
+        state: &State<'_>,
+        kernel: &Kernel<'_>,
+        process: &Process,
+        child: Option<&Process>,
+    ) {
+        if state.has_units(process.id) {
+            return state.charge_all(kernel, process, child);
+        }
         let there = tables::mapped(process.root, 0, process.pages);
         let count = there.map_or(0, |[.., count]| count);
         kernel.path("forked", count * kernel.machine().path_or_none("forked"));

@@ -70,6 +70,10 @@ impl Thread {
     ) -> Result<Next, String> {
         let [first, pages] = self.pages(state, pages)?;
         Self::area_call(state, kernel, area);
+        if state.has_units(self.process.id) {
+            self.change_units(state, kernel, [first, pages], (page, change))?;
+            return Ok(Next::Go);
+        }
         // A kernel flushes from the first page that was there to the last, and has no work with those that were not. Whoever
         // frees tables flushes what they were for.
         let there = match change {
@@ -91,7 +95,7 @@ impl Thread {
     }
 
     /// What later writes notice of a change: they fault if it took permission, and not if it gave it or the pages went.
-    fn set_permission(&self, state: &State<'_>, pages: Range<u64>, change: Change) {
+    pub(super) fn set_permission(&self, state: &State<'_>, pages: Range<u64>, change: Change) {
         let mut sharing = state.sharing.borrow_mut();
         match change {
             Change::Restrict => sharing.protect(self.process.id, pages),
@@ -120,11 +124,24 @@ impl Thread {
         let around = self.space(state).map_or(1, |space| space.around);
         let mut from = first;
         while let Err(missing) = timed::touch(from, first + pages - from) {
+            if state.has_units(self.process.id) {
+                self.fault(state, kernel, missing);
+                from = missing;
+                continue;
+            }
             state.path(kernel, "fault");
             let begin = missing - missing % around;
             let count = around.min(self.process.pages - begin);
             tables::map(self.process.root, begin, count, 0);
             from = missing;
+        }
+    }
+
+    /// Accesses a page for a write.
+    fn touch_one(&self, state: &State<'_>, kernel: &Kernel<'_>, page: u64) {
+        match state.has_units(self.process.id) {
+            true => self.touch(state, kernel, [page, 1]),
+            false => kernel.touch(&self.process, page, 1),
         }
     }
 
@@ -139,7 +156,7 @@ impl Thread {
         for page in first..first + pages {
             let first = state.sharing.borrow_mut().write(self.process.id, page);
             if first == FirstWrite::No {
-                timed::during("touch", || kernel.touch(&self.process, page, 1));
+                timed::during("touch", || self.touch_one(state, kernel, page));
                 continue;
             }
             let was_there = timed::during("touch", || timed::touch(page, 1)).is_ok();
@@ -147,8 +164,13 @@ impl Thread {
                 state.path(kernel, "fault");
             }
             let is_file = self.space(state).is_some_and(|space| space.private);
-            if first == FirstWrite::Copy && (was_there || is_file) {
-                state.path(kernel, "copy");
+            let is_copy = first == FirstWrite::Copy;
+            let ([begin, count], order) = match was_there && state.has_units(self.process.id) {
+                true => self.write_unit(state, kernel, page, is_copy),
+                false => ([page, 1], 0),
+            };
+            if is_copy && (was_there || is_file) {
+                kernel.path("copy", count * kernel.machine().path_or_none("copy"));
             }
             if was_there {
                 // A copy is another page; one that is reused may be written to from now on.
@@ -156,9 +178,9 @@ impl Thread {
                     FirstWrite::Copy => Change::Restrict,
                     _ => Change::Promote,
                 };
-                kernel.change(&self.process, page, 1, change);
+                kernel.change_entries(&self.process, [begin, count], order, change);
             }
-            timed::during("touch", || kernel.touch(&self.process, page, 1));
+            timed::during("touch", || self.touch_one(state, kernel, page));
         }
         Ok(())
     }
@@ -172,6 +194,10 @@ impl Thread {
         batch: Option<&Expression>,
     ) -> Result<(), String> {
         let [first, pages] = self.pages(state, pages)?;
+        if state.has_units(self.process.id) {
+            let why = "`reclaim` is of pages of 4 KiB: the space has a `size` or a `folio`; write `discard`, which takes them at once";
+            return Err(why.to_owned());
+        }
         let batch = batch.map_or(Ok(1), |batch| self.number(state, batch))?;
         if batch == 0 {
             return Err("a batch is of 1 page at least, and here of 0".to_owned());

@@ -17,6 +17,7 @@ mod scheduler;
 mod sharing;
 mod statement;
 mod thread;
+mod units;
 
 use core::cell::{Cell, RefCell};
 use std::{
@@ -68,6 +69,18 @@ struct Space {
     private: bool,
     /// How many aligned pages a fault of reading maps.
     around: u64,
+    /// How large its memory comes, if not in pages of 4 KiB.
+    unit: Option<Unit>,
+    line: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Unit {
+    pages: Expression,
+    /// Huge pages, and not large folios.
+    is_huge: bool,
+    batched: Expression,
+    whole: Expression,
     line: usize,
 }
 
@@ -158,7 +171,17 @@ impl Workload {
             let (pages, mapped) = (number(&space.pages, scope)?, number(&space.mapped, scope)?);
             let (each, private, around) = (space.each, space.private, u64::from(space.around));
             let line = space.line;
-            spaces.push(Space { pages, mapped, each, private, around, line });
+            let unit = match &space.unit {
+                None => None,
+                Some(unit) => Some(Unit {
+                    pages: number(&unit.pages, Scope::Run)?,
+                    is_huge: unit.is_huge,
+                    batched: number(&unit.batched, Scope::Run)?,
+                    whole: number(&unit.whole, Scope::Run)?,
+                    line: unit.pages.line,
+                }),
+            };
+            spaces.push(Space { pages, mapped, each, private, around, unit, line });
         }
         let [isolation, sleeps] = [&program.isolation, &program.sleeps];
         let (isolation, sleeps) = (number(isolation, Scope::Run)?, number(sleeps, Scope::Run)?);
@@ -201,6 +224,9 @@ impl Workload {
             )));
         }
         let mut paths = paths(&groups);
+        if spaces.iter().any(|space| space.unit.is_some()) {
+            units::add_paths(&mut paths, &spaces);
+        }
         if !matches!(sleeps, Expression::Number(0.0)) {
             paths.push("halt");
         }
@@ -244,13 +270,6 @@ impl Workload {
     /// If the machine or the strategy refuses it, if it deadlocks, or if it does what cannot be done, with the line.
     pub fn run(&self, setup: &Setup<'_>) -> Result<Outcome, Refused> {
         let ranges = Files::own().ranges()?;
-        if strategy::is_of_blocks(setup.strategy) {
-            let (file, name) = (&self.program.file, setup.strategy);
-            return Err(Refused(format!(
-                "{file}: strategy `{name}` is a way to clear contiguous blocks, which no statement of a file maps: here it would \
-                 be `linux-broadcast`. The workload `exit_group` has blocks"
-            )));
-        }
         let parameters = self.program.parameters.iter();
         let numbers: Vec<f64> =
             parameters.map(|one| setup.option_or(&one.name, one.value)).collect();
@@ -273,6 +292,8 @@ impl Workload {
             return Err(Refused(format!("{why}; take fewer `cpus`, or another machine")));
         }
         let values = Values { parameters: &numbers, cpus, threads: 0, me: 0, loops: [0, 0] };
+        self.check_units(setup, values)?;
+        let way = self.way(setup, values)?;
         let is_isolated = self.isolation.value(values) != 0.0;
         if is_isolated {
             self.check_isolation(setup)?;
@@ -293,7 +314,7 @@ impl Workload {
             cpus,
             |kernel| {
                 let mut state =
-                    State::new(self, kernel, place, plan, &numbers, cpus, isolated, wake, end);
+                    State::new(self, kernel, place, plan, &numbers, cpus, isolated, wake, end, way);
                 state.spinning = Rc::clone(&spinning);
                 state.error = Rc::clone(&failed);
                 state

@@ -4,7 +4,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 
 /// A set of pages.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PageSet {
     /// The end of each range, by its first page. No two overlap or touch.
     ranges: BTreeMap<u64, u64>,
@@ -45,6 +45,19 @@ impl PageSet {
             }
         }
         was_there
+    }
+
+    /// How many of these pages are in it.
+    pub(super) fn count(&self, pages: Range<u64>) -> u64 {
+        let mut end = pages.end;
+        let mut count = 0;
+        while end > pages.start
+            && let Some((first, last)) = self.last_up_to(end - 1)
+        {
+            count += last.min(end).saturating_sub(first.max(pages.start));
+            end = first;
+        }
+        count
     }
 
     /// The last range that begins at that page or before it: its first page and its end.

@@ -26,6 +26,19 @@ impl Workload {
                     "`pages` is {pages}{each}, and has to be from 1 to {MOST_PAGES} in all"
                 ));
             }
+            if let Some(unit) = &space.unit {
+                let size = unit.pages.value(values);
+                let (what, count) = match pages % size == 0.0 || !unit.is_huge {
+                    true => ("mapped", mapped),
+                    false => ("pages", pages),
+                };
+                if count % size != 0.0 {
+                    let of = if unit.is_huge { "huge pages" } else { "folios" };
+                    return refuse(format!(
+                        "`{what}` is {count}, and the memory comes in {of} of {size} pages of 4 KiB: take a multiple of {size}"
+                    ));
+                }
+            }
             if !(0.0..=pages).contains(&mapped) {
                 return refuse(format!("`mapped` is {mapped}, and `pages` {pages}: map fewer"));
             }

@@ -1,7 +1,7 @@
 //! The CPUs of a workload file: each has a queue of threads that are ready.
 
 use core::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lookaside::platform::{Ordering, Word as _};
 use lookaside_machine::timed::{self, Arena, Distance, Price, Ps, Word, tables};
@@ -15,11 +15,16 @@ use super::{
     sharing::Sharing,
     statement::Act,
     thread::{Next, Thread},
+    units::Mapping,
 };
 use crate::{
     data::{Machine, Ranges},
     kernel::{Kernel, Process},
     line::Line,
+    strategy::{
+        SpaceId,
+        blocks::{PageTables, Way},
+    },
     workload::stage::{NS, START, US},
 };
 
@@ -91,6 +96,11 @@ pub(super) struct State<'a> {
     pub(super) counters: [Vec<Count>; 2],
     pub(super) timers: [Vec<(Count, Cell<Ps>)>; 2],
     pub(super) sharing: RefCell<Sharing>,
+    /// The processes whose memory comes in more than pages of 4 KiB.
+    pub(super) mappings: RefCell<BTreeMap<SpaceId, Mapping>>,
+    /// How blocks of contiguous entries are changed, if the strategy says, and a page of tables for each CPU then.
+    pub(super) way: Option<Way>,
+    pub(super) tables: Vec<PageTables<'a>>,
     /// Threads that have an end and have not come to it.
     bounded: Count,
     /// Threads that do not wait for others.
@@ -117,6 +127,7 @@ impl<'a> State<'a> {
         isolated: Ps,
         wake: Option<Wake>,
         end: Option<Ps>,
+        way: Option<Way>,
     ) -> Self {
         let bells = arena.fill(cpus, |_| Line(Word::ZERO));
         timed::name(bells, "queues of threads");
@@ -140,6 +151,9 @@ impl<'a> State<'a> {
         });
         let semaphores = semaphores.collect();
         let sharing = RefCell::new(Sharing::default());
+        let mappings = RefCell::new(BTreeMap::new());
+        let tables = way.map_or(0, |_| cpus);
+        let tables = (0..tables).map(|_| PageTables::one(arena)).collect();
         let spawn = |space: usize, threads: usize, me: usize| {
             let space = &workload.spaces[space];
             let values = Values { parameters: numbers, cpus, threads, me, loops: [0, 0] };
@@ -148,6 +162,12 @@ impl<'a> State<'a> {
             let process = kernel.spawn(pages, mapped.min(pages));
             if space.private {
                 sharing.borrow_mut().map_file(process.id);
+            }
+            let blocks = way.is_some_and(Way::has_blocks);
+            let mapping = space.unit.as_ref().and_then(|unit| Mapping::new(unit, values, blocks));
+            if let Some(mapping) = mapping {
+                mapping.map(&process, mapped);
+                mappings.borrow_mut().insert(process.id, mapping);
             }
             process
         };
@@ -197,6 +217,9 @@ impl<'a> State<'a> {
             timers: [(); 2]
                 .map(|()| workload.timers.iter().map(|_| (Cell::new(0), Cell::new(0))).collect()),
             sharing,
+            mappings,
+            way,
+            tables,
             words,
             bounded: Cell::new(bounded),
             over: Cell::new(false),

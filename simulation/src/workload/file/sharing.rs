@@ -82,6 +82,13 @@ impl Sharing {
         first
     }
 
+    /// Whether anybody has one of these pages with a process.
+    pub(super) fn is_shared(&self, process: SpaceId, pages: Range<u64>) -> bool {
+        let apart = self.apart.iter().filter(|&(&pair, _)| other(pair, process).is_some());
+        let mut apart = apart.map(|(_, apart)| apart.range(pages.clone()).count() as u64);
+        apart.any(|apart| apart < pages.end - pages.start)
+    }
+
     /// Pages of a process that maps a file are the file's again, since they were unmapped.
     pub(super) fn unmap_file(&mut self, process: SpaceId, pages: Range<u64>) {
         if let Some(apart) = self.apart.get_mut(&(FILE, Some(process)))

@@ -6,6 +6,7 @@ use crate::data::Text;
 mod children;
 mod keys;
 mod protection;
+mod units;
 
 fn workload(text: &str) -> Result<Workload, Refused> {
     Workload::new(Program::read(&Text::new("w.toml", text))?)
@@ -594,23 +595,6 @@ fn threads_that_never_run_and_what_none_came_to_are_said() {
     let [end] = &notes(&format!("{short}{early}"))[..] else { panic!("one note") };
     assert!(end.starts_with("w.toml: the run ended after "), "{end}");
     assert!(end.contains("`time` was not reached, and counters are of all of it"), "{end}");
-}
-
-#[test]
-fn ways_to_clear_blocks_are_refused_where_nothing_has_blocks() {
-    let ways = ["no-blocks", "unfold", "simple", "robust", "clear-ptes"];
-    for entry in strategy::all() {
-        let ran = run_on("neoverse_n1", entry.name, 2, &one("", "unmap me 1"));
-        match ways.contains(&entry.name) {
-            true => {
-                assert!(ran.unwrap_err().0.contains("`exit_group` has blocks"), "{}", entry.name)
-            }
-            false if entry.isas.contains(&Isa::Aarch64) => {
-                assert!(!ran.is_err_and(|why| why.0.contains("blocks")), "{}", entry.name);
-            }
-            false => assert!(ran.is_err(), "{}", entry.name),
-        }
-    }
 }
 
 /// One computes on CPU 0, and a thread of another process does this to its pages from CPU 1.

@@ -200,10 +200,7 @@ impl Thread {
                 let pages = self.pages(state, pages)?;
                 timed::during("touch", || self.touch(state, kernel, pages));
             }
-            Act::Populate(pages) => {
-                let [first, pages] = self.pages(state, pages)?;
-                kernel.map(&self.process, first, pages);
-            }
+            Act::Populate(pages) => return self.populate(state, kernel, pages),
             Act::Call => Self::call(state, kernel),
             Act::Path(path, times) => {
                 let times = self.number(state, times)?;
@@ -236,7 +233,8 @@ impl Thread {
             Act::Flush(pages) => {
                 let [first, pages] = self.pages(state, pages)?;
                 if pages > 0 {
-                    kernel.change(&self.process, first, pages, Change::Restrict);
+                    let order = self.flush_order(state, first, pages);
+                    kernel.change_entries(&self.process, [first, pages], order, Change::Restrict);
                 }
             }
             Act::FlushKernel(pages) => self.flush_kernel(state, kernel, pages)?,

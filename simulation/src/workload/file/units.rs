@@ -1,0 +1,534 @@
+//! Memory that comes in more than pages of 4 KiB: huge pages, which have one entry each, and large folios, of which each page has an
+//! entry. What Linux does with them is in `workloads/README.md`.
+
+use core::ops::Range;
+
+use lookaside_machine::timed::{
+    self,
+    tables::{self, Mapped},
+};
+use lookaside_terminal::Refused;
+
+use super::{
+    Space, Unit, Workload,
+    expression::Values,
+    page_set::PageSet,
+    scheduler::State,
+    statement::Pages,
+    thread::{Next, Thread},
+};
+use crate::{
+    data::Isa,
+    kernel::{Change, Kernel, Process},
+    strategy::{
+        self, SpaceId,
+        blocks::{BLOCK, Way},
+    },
+    workload::Setup,
+};
+
+/// The pages of a huge page that an entry of the level above the last maps: those that Linux gives without being asked (THP), and
+/// splits. Larger and smaller ones are those of hugetlbfs.
+const THP: u64 = 512;
+/// The order of blocks of contiguous entries.
+const BLOCK_ORDER: u8 = 4;
+
+/// Adds the paths that memory in huge pages or folios takes, to those of what statements do with pages.
+pub(super) fn add_paths(paths: &mut Vec<&'static str>, spaces: &[Space]) {
+    let of =
+        |huge: bool| spaces.iter().flat_map(|space| &space.unit).any(|unit| unit.is_huge == huge);
+    let frees = paths.contains(&"freed");
+    let forks = paths.contains(&"forked");
+    let all = [
+        ("clear", true),
+        ("entry", frees || forks),
+        ("freed_huge", of(true) && frees),
+        ("forked_huge", of(true) && forks),
+        ("split", of(true) && (frees || forks || paths.contains(&"page"))),
+    ];
+    paths.extend(all.into_iter().filter(|(_, is_taken)| *is_taken).map(|(path, _)| path));
+}
+
+/// The sizes of huge pages of an instruction set, in pages of 4 KiB, and their names. Those between the levels of page tables are runs
+/// of contiguous entries, of which the hardware may hold each as one.
+const fn sizes(isa: Isa) -> &'static [(u64, &'static str)] {
+    match isa {
+        Isa::X86_64 => &[(512, "2 MiB"), (262_144, "1 GiB")],
+        Isa::Aarch64 => &[(16, "64 KiB"), (512, "2 MiB"), (8192, "32 MiB"), (262_144, "1 GiB")],
+        Isa::Riscv64 => &[(16, "64 KiB"), (512, "2 MiB"), (262_144, "1 GiB")],
+    }
+}
+
+impl Workload {
+    /// Refuses huge pages that the machine has not, and folios that Linux has not.
+    pub(super) fn check_units(&self, setup: &Setup<'_>, values: Values<'_>) -> Result<(), Refused> {
+        for unit in self.spaces.iter().flat_map(|space| &space.unit) {
+            let pages = unit.pages.value(values);
+            let refuse =
+                |why: String| Err(Refused(format!("{}:{}: {why}", self.program.file, unit.line)));
+            if pages == 1.0 {
+                continue;
+            }
+            if unit.is_huge {
+                let isa = setup.machine.isa;
+                if !sizes(isa).iter().any(|(size, _)| *size as f64 == pages) {
+                    let known: Vec<&str> = sizes(isa).iter().map(|(_, name)| *name).collect();
+                    return refuse(format!(
+                        "`size` is {}, which {} has not; it has 4 KiB, {}. Large folios of other sizes are mapped by `folio`",
+                        said(pages),
+                        isa.name(),
+                        known.join(", ")
+                    ));
+                }
+            } else if !(1.0..=THP as f64).contains(&pages)
+                || !(pages as u64).is_power_of_two()
+                || pages.fract() != 0.0
+            {
+                return refuse(format!(
+                    "`folio` is {}; a folio of Linux's anonymous memory is a power of two times 4 KiB, up to 2 MiB",
+                    said(pages)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// How blocks of contiguous entries are changed, where a space has any.
+    ///
+    /// # Errors
+    ///
+    /// If the strategy is a way to do that, and none has.
+    pub(super) fn way(
+        &self,
+        setup: &Setup<'_>,
+        values: Values<'_>,
+    ) -> Result<Option<Way>, Refused> {
+        let folios = || {
+            let units = self.spaces.iter().flat_map(|space| &space.unit);
+            units.filter(|unit| !unit.is_huge)
+        };
+        if strategy::is_of_blocks(setup.strategy) && folios().next().is_none() {
+            let (file, name) = (&self.program.file, setup.strategy);
+            return Err(Refused(format!(
+                "{file}: strategy `{name}` is a way to change contiguous blocks, which no space of the file has: here it would be \
+                 `linux-broadcast`. A space has them with `folio = \"64 KiB\"` or more"
+            )));
+        }
+        let any = folios().any(|unit| unit.pages.value(values) >= BLOCK as f64);
+        let is_arm = setup.machine.isa == Isa::Aarch64;
+        Ok(Way::of(setup.strategy).ok().filter(|_| any && is_arm))
+    }
+}
+
+/// A number of pages as a size.
+fn said(pages: f64) -> String {
+    match pages * 4.0 {
+        kib if kib >= 1024.0 && kib % 1024.0 == 0.0 => format!("{} MiB", kib / 1024.0),
+        kib => format!("{kib} KiB"),
+    }
+}
+
+/// How the memory of a process comes.
+#[derive(Clone, Debug)]
+pub(super) struct Mapping {
+    /// How many pages a fault maps: a power of two above one.
+    unit: u64,
+    /// The binary logarithm of the pages that a TLB may hold as one.
+    order: u8,
+    is_huge: bool,
+    /// Whether a call changes the entries of a folio together.
+    batched: bool,
+    /// Whether the first write to a huge page that is shared copies all of it.
+    whole: bool,
+    /// Pages that are of no folio or huge page any more: they were copied, or came back by themselves.
+    single: PageSet,
+}
+
+/// What a call has to do with pages that are there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Census {
+    /// Pages, and folios whose entries change together.
+    folios: u64,
+    /// Further pages of those folios.
+    further: u64,
+    huge: u64,
+    /// The order of the smallest entries.
+    order: u8,
+}
+
+impl Mapping {
+    /// That of a space; none if it comes in pages of 4 KiB. Its blocks are contiguous if there are `blocks`.
+    pub(super) fn new(unit: &Unit, values: Values<'_>, blocks: bool) -> Option<Self> {
+        let pages = unit.pages.value(values) as u64;
+        let log = pages.checked_ilog2()? as u8;
+        let order = match (unit.is_huge, log >= BLOCK_ORDER && blocks) {
+            (true, _) => log,
+            (false, true) => BLOCK_ORDER,
+            (false, false) => 0,
+        };
+        (pages > 1).then(|| Self {
+            unit: pages,
+            order,
+            is_huge: unit.is_huge,
+            batched: unit.batched.value(values) != 0.0,
+            whole: unit.whole.value(values) != 0.0,
+            single: PageSet::default(),
+        })
+    }
+
+    /// The first pages are mapped before the run.
+    pub(super) fn map(&self, process: &Process, pages: u64) {
+        tables::map(process.root, 0, pages, self.order);
+    }
+
+    /// Whether a huge page can become pages.
+    const fn is_split(&self) -> bool {
+        self.is_huge && self.unit == THP
+    }
+
+    /// The pages of the folio or huge page of a page.
+    const fn around(&self, page: u64) -> [u64; 2] {
+        [page - page % self.unit, self.unit]
+    }
+
+    fn census(&self, mapped: &[Mapped]) -> Census {
+        let order = mapped.iter().map(|run| tables::order_of_entries(run.order)).min();
+        let mut census = Census { order: order.unwrap_or(0), ..Census::default() };
+        for run in mapped {
+            if self.is_huge && run.order == self.order {
+                census.huge += run.pages.div_ceil(self.unit);
+                continue;
+            }
+            if !self.batched {
+                census.folios += run.pages;
+                continue;
+            }
+            let mut next = run.first;
+            while next < run.first + run.pages {
+                let end = (next - next % self.unit + self.unit).min(run.first + run.pages);
+                let single = self.single.count(next..end);
+                let together = end - next - single;
+                census.folios += single + u64::from(together > 0);
+                census.further += together.saturating_sub(1);
+                next = end;
+            }
+        }
+        census
+    }
+
+    /// What the kernel does with them takes: a path for each page or folio, and another for each huge page.
+    fn charge(&self, kernel: &Kernel<'_>, census: &Census, page: &'static str) {
+        let huge = match page {
+            "freed" if self.is_split() => "freed_huge",
+            "forked" if self.is_split() => "forked_huge",
+            other => other,
+        };
+        for (path, times) in [(page, census.folios), ("entry", census.further), (huge, census.huge)]
+        {
+            if times > 0 {
+                kernel.path(path, times * kernel.machine().path_or_none(path));
+            }
+        }
+    }
+}
+
+/// What becomes of entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entries {
+    Unmap,
+    Protect,
+    /// A fork takes write permission.
+    Share,
+    /// The process exits.
+    Exit,
+}
+
+impl State<'_> {
+    fn mapping(&self, process: SpaceId) -> Option<Mapping> {
+        self.mappings.borrow().get(&process).cloned()
+    }
+
+    fn with_mapping(&self, process: SpaceId, change: impl FnOnce(&mut Mapping)) {
+        if let Some(mapping) = self.mappings.borrow_mut().get_mut(&process) {
+            change(mapping);
+        }
+    }
+
+    /// Whether the memory of a process comes in more than pages of 4 KiB.
+    pub(super) fn has_units(&self, process: SpaceId) -> bool {
+        self.mappings.borrow().contains_key(&process)
+    }
+
+    /// A child has its parent's memory.
+    pub(super) fn map_child(&self, parent: SpaceId, child: SpaceId) {
+        let mapping = self.mapping(parent);
+        self.mappings.borrow_mut().extend(mapping.map(|mapping| (child, mapping)));
+    }
+
+    /// A process is about to lose pages by a fork, its exit or another program: what its entries take, with how many there are.
+    /// `child` has them as well.
+    pub(super) fn charge_all(
+        &self,
+        kernel: &Kernel<'_>,
+        process: &Process,
+        child: Option<&Process>,
+    ) {
+        let Some(mapping) = self.mapping(process.id) else { return };
+        let mapped = tables::mappings(process.root, 0, process.pages);
+        mapping.charge(kernel, &mapping.census(&mapped), "forked");
+        let how = if child.is_some() { Entries::Share } else { Entries::Exit };
+        self.change_blocks(kernel, process, &mapping, 0..process.pages, how, child);
+    }
+
+    /// Changes the entries of pages that come in folios of which blocks may be contiguous.
+    fn change_blocks(
+        &self,
+        kernel: &Kernel<'_>,
+        process: &Process,
+        mapping: &Mapping,
+        pages: Range<u64>,
+        how: Entries,
+        child: Option<&Process>,
+    ) {
+        let Some(way) = self.way.filter(|_| !mapping.is_huge && mapping.unit >= BLOCK as u64)
+        else {
+            return;
+        };
+        let table = &self.tables[timed::cpu().index()];
+        let (mut first, entries) = (pages.start / THP * THP, THP);
+        while first < pages.end {
+            let all = entries.min(process.pages - first);
+            let mapped = tables::mappings(process.root, first, all);
+            let slot = |page: u64| (page.clamp(first, first + all) - first) as usize;
+            let slots = slot(pages.start)..slot(pages.end);
+            table.arrange(mapped.iter().map(|run| {
+                (slot(run.first)..slot(run.first + run.pages), run.order == BLOCK_ORDER)
+            }));
+            let zap = Flushes { kernel, process, first };
+            timed::during("entry", || match how {
+                Entries::Unmap => way.unmap(table, slots.clone(), &zap),
+                Entries::Exit => way.exit(table, slots.clone(), &zap),
+                Entries::Protect => way.protect(table, slots.clone(), &zap),
+                Entries::Share => {
+                    let folds = way.share(table, slots.clone(), &zap);
+                    let Some(child) = child.filter(|_| folds) else { return };
+                    let zap = Flushes { kernel, process: child, first };
+                    blocks(&mapped).for_each(|block| zap.flush(block));
+                }
+            });
+            if how != Entries::Share {
+                self.cut_blocks(process, &pages, first..first + all);
+            }
+            first += entries;
+        }
+    }
+
+    /// Blocks of which a call changes a part are pages from then on.
+    fn cut_blocks(&self, process: &Process, pages: &Range<u64>, table: Range<u64>) {
+        for edge in [pages.start, pages.end] {
+            let block = edge - edge % BLOCK as u64;
+            if edge != block && table.contains(&block) {
+                let pages = (BLOCK as u64).min(process.pages - block);
+                tables::set_order(process.root, block, pages, 0);
+            }
+        }
+    }
+}
+
+/// The first pages of blocks that are contiguous.
+fn blocks(mapped: &[Mapped]) -> impl Iterator<Item = u64> {
+    let contiguous = mapped.iter().filter(|run| run.order == BLOCK_ORDER);
+    contiguous.flat_map(|run| (run.first..run.first + run.pages).step_by(BLOCK))
+}
+
+/// The flushes of blocks, in the middle of changes of a table page.
+struct Flushes<'k, 'a> {
+    kernel: &'k Kernel<'a>,
+    process: &'k Process,
+    /// The first page of the table page.
+    first: u64,
+}
+
+impl Flushes<'_, '_> {
+    fn flush(&self, first: u64) {
+        self.kernel.change(self.process, first, BLOCK as u64, Change::Restrict);
+    }
+}
+
+impl strategy::blocks::Zap for Flushes<'_, '_> {
+    fn flush_block(&self, first: u64) {
+        self.flush(self.first + first);
+    }
+
+    /// What becomes of the pages is charged by paths.
+    fn gone(&self, _: u64) {}
+}
+
+impl Thread {
+    /// A fault of a page that is not there: it maps its folio or huge page, if nothing of that is there.
+    pub(super) fn fault(&self, state: &State<'_>, kernel: &Kernel<'_>, page: u64) {
+        state.path(kernel, "fault");
+        let process = &self.process;
+        let Some(mapping) = state.mapping(process.id) else {
+            return tables::map(process.root, page, 1, 0);
+        };
+        let [first, pages] = mapping.around(page);
+        let is_free =
+            first + pages <= process.pages && tables::mapped(process.root, first, pages).is_none();
+        if !is_free {
+            state.with_mapping(process.id, |mapping| mapping.single.insert(page..page + 1));
+            return tables::map(process.root, page, 1, 0);
+        }
+        kernel.path("clear", (pages - 1) * kernel.machine().path_or_none("clear"));
+        state.with_mapping(process.id, |mapping| _ = mapping.single.remove(first..first + pages));
+        tables::map(process.root, first, pages, mapping.order);
+    }
+
+    /// Maps pages that were not touched, which are whole folios or huge pages.
+    pub(super) fn populate(
+        &self,
+        state: &State<'_>,
+        kernel: &Kernel<'_>,
+        pages: &Pages,
+    ) -> Result<Next, String> {
+        let [first, pages] = self.pages(state, pages)?;
+        let order = match state.mapping(self.process.id) {
+            None => 0,
+            Some(mapping) => {
+                mapping.must_be_whole(first, pages)?;
+                let all = first..first + pages;
+                state.with_mapping(self.process.id, |mapping| _ = mapping.single.remove(all));
+                mapping.order
+            }
+        };
+        kernel.map_entries(&self.process, first, pages, order);
+        Ok(Next::Go)
+    }
+
+    /// Changes pages of a process whose memory comes in folios or huge pages: from the first that was there to the last.
+    pub(super) fn change_units(
+        &self,
+        state: &State<'_>,
+        kernel: &Kernel<'_>,
+        [first, pages]: [u64; 2],
+        (path, change): (&'static str, Change),
+    ) -> Result<(), String> {
+        let process = &self.process;
+        let Some(mapping) = state.mapping(process.id) else { return Ok(()) };
+        if mapping.is_huge && !mapping.is_split() {
+            mapping.must_be_whole(first, pages)?;
+        }
+        for edge in [first, first + pages] {
+            self.split_at(state, kernel, &mapping, edge);
+        }
+        let mapped = tables::mappings(process.root, first, pages);
+        let census = mapping.census(&mapped);
+        mapping.charge(kernel, &census, path);
+        let goes = matches!(change, Change::Unmap | Change::Free);
+        let how = if goes { Entries::Unmap } else { Entries::Protect };
+        state.change_blocks(kernel, process, &mapping, first..first + pages, how, None);
+        self.set_permission(state, first..first + pages, change);
+        if goes {
+            let all = first..first + pages;
+            state.with_mapping(process.id, |mapping| _ = mapping.single.remove(all));
+        }
+        let there = match (change, &mapped[..]) {
+            (Change::Free, _) => Some([first, pages]),
+            (_, []) => None,
+            (_, [one, .., last]) => Some([one.first, last.first + last.pages - one.first]),
+            (_, [one]) => Some([one.first, one.pages]),
+        };
+        if let Some(pages) = there.filter(|[_, pages]| *pages > 0) {
+            kernel.change_entries(process, pages, census.order, change);
+        }
+        Ok(())
+    }
+
+    /// If a huge page goes across that page, it becomes pages (Linux: `split_huge_pmd`).
+    fn split_at(&self, state: &State<'_>, kernel: &Kernel<'_>, mapping: &Mapping, page: u64) {
+        if mapping.is_split() && page % mapping.unit != 0 {
+            self.split(state, kernel, mapping, page);
+        }
+    }
+
+    /// The huge page of that page becomes pages, if it is one.
+    fn split(&self, state: &State<'_>, kernel: &Kernel<'_>, mapping: &Mapping, page: u64) {
+        if self.order_of(page) != mapping.order {
+            return;
+        }
+        let [first, pages] = mapping.around(page);
+        state.path(kernel, "split");
+        tables::set_order(self.process.root, first, pages, 0);
+        kernel.change_entries(&self.process, [first, pages], mapping.order, Change::Restrict);
+    }
+
+    fn order_of(&self, page: u64) -> u8 {
+        tables::mappings(self.process.root, page, 1).first().map_or(0, |run| run.order)
+    }
+
+    /// A write has faulted at a page that is there: of a huge page, what becomes of it. Says which pages the fault was about.
+    pub(super) fn write_unit(
+        &self,
+        state: &State<'_>,
+        kernel: &Kernel<'_>,
+        page: u64,
+        is_copy: bool,
+    ) -> ([u64; 2], u8) {
+        let process = &self.process;
+        let one = ([page, 1], 0);
+        let Some(mapping) = state.mapping(process.id) else { return one };
+        let order = self.order_of(page);
+        if !mapping.is_huge || order != mapping.order {
+            // A block of which one entry changes becomes pages.
+            if order == BLOCK_ORDER && !mapping.is_huge {
+                let pages = page..page + 1;
+                state.change_blocks(kernel, process, &mapping, pages, Entries::Protect, None);
+            }
+            if is_copy {
+                state.with_mapping(process.id, |mapping| mapping.single.insert(page..page + 1));
+            }
+            return one;
+        }
+        let unit = mapping.around(page);
+        let all = unit[0]..unit[0] + unit[1];
+        let is_whole = match is_copy {
+            true => mapping.whole || !mapping.is_split(),
+            false => !state.sharing.borrow().is_shared(process.id, all.clone()),
+        };
+        if is_whole {
+            for other in all.filter(|&other| other != page) {
+                state.sharing.borrow_mut().write(process.id, other);
+            }
+            return (unit, order);
+        }
+        self.split(state, kernel, &mapping, page);
+        if is_copy {
+            state.with_mapping(process.id, |mapping| mapping.single.insert(page..page + 1));
+        }
+        one
+    }
+
+    /// The order of the entries of pages that are flushed and stay.
+    pub(super) fn flush_order(&self, state: &State<'_>, first: u64, pages: u64) -> u8 {
+        let Some(mapping) = state.mapping(self.process.id) else { return 0 };
+        match first % mapping.unit == 0 && pages % mapping.unit == 0 {
+            true => mapping.census(&tables::mappings(self.process.root, first, pages)).order,
+            false => 0,
+        }
+    }
+}
+
+impl Mapping {
+    /// Refuses a part of a huge page that Linux does not split, or of a folio that is there at once.
+    fn must_be_whole(&self, first: u64, pages: u64) -> Result<(), String> {
+        let Self { unit, .. } = *self;
+        if first % unit == 0 && pages % unit == 0 {
+            return Ok(());
+        }
+        let what = if self.is_huge { "huge pages" } else { "folios" };
+        let end = first + pages;
+        Err(format!(
+            "pages {first} to {end} begin or end in the middle of one of the {what}, which have {unit} pages of 4 KiB: take multiples of {unit}"
+        ))
+    }
+}
