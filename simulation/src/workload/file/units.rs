@@ -11,7 +11,7 @@ use lookaside_terminal::Refused;
 
 use super::{
     Space, Unit, Workload,
-    expression::Values,
+    expression::{Expression, Values},
     page_set::PageSet,
     scheduler::State,
     statement::Pages,
@@ -37,11 +37,16 @@ const BLOCK_ORDER: u8 = 4;
 pub(super) fn add_paths(paths: &mut Vec<&'static str>, spaces: &[Space]) {
     let of =
         |huge: bool| spaces.iter().flat_map(|space| &space.unit).any(|unit| unit.is_huge == huge);
+    let is_batched = spaces
+        .iter()
+        .flat_map(|space| &space.unit)
+        .all(|unit| matches!(unit.batched, Expression::Number(number) if number != 0.0));
     let frees = paths.contains(&"freed");
     let forks = paths.contains(&"forked");
     let all = [
         ("clear", true),
         ("entry", frees || forks),
+        ("unbatched", of(false) && frees && !is_batched),
         ("freed_huge", of(true) && frees),
         ("forked_huge", of(true) && forks),
         ("split", of(true) && (frees || forks || paths.contains(&"page"))),
@@ -199,10 +204,6 @@ impl Mapping {
                 census.huge += run.pages.div_ceil(self.unit);
                 continue;
             }
-            if !self.batched {
-                census.folios += run.pages;
-                continue;
-            }
             let mut next = run.first;
             while next < run.first + run.pages {
                 let end = (next - next % self.unit + self.unit).min(run.first + run.pages);
@@ -216,18 +217,24 @@ impl Mapping {
         census
     }
 
-    /// What the kernel does with them takes: a path for each page or folio, and another for each huge page.
+    /// What the kernel does with them takes: a path for each page or folio, one for the further pages of folios, and another for each
+    /// huge page.
     fn charge(&self, kernel: &Kernel<'_>, census: &Census, page: &'static str) {
         let huge = match page {
             "freed" if self.is_split() => "freed_huge",
             "forked" if self.is_split() => "forked_huge",
             other => other,
         };
-        for (path, times) in [(page, census.folios), ("entry", census.further), (huge, census.huge)]
-        {
-            if times > 0 {
-                kernel.path(path, times * kernel.machine().path_or_none(path));
-            }
+        // A fork copied entries of folios one by one as those of pages; what goes of a folio is given back once.
+        let further = match page {
+            "page" => page,
+            _ if self.batched => "entry",
+            "freed" => "unbatched",
+            other => other,
+        };
+        let all = [(page, census.folios), (further, census.further), (huge, census.huge)];
+        for (path, times) in all.into_iter().filter(|(_, times)| *times > 0) {
+            kernel.path(path, times * kernel.machine().path_or_none(path));
         }
     }
 }

@@ -121,12 +121,19 @@ fn huge_pages_are_split_where_a_part_of_one_changes() {
 fn entries_of_a_folio_change_together_unless_they_are_not_batched() {
     let of = |keys: &str, program: &str| {
         let text = of(1024, keys, &format!("populate 0 1024\n{program}"));
-        taken(&text, ["freed", "entry"]).map(|n| n / 1000)
+        taken(&text, ["freed", "entry", "unbatched", "forked", "page"]).map(|n| n / 1000)
     };
-    assert_eq!(of("folio = 16", "unmap 0 1024"), [64, 960]);
-    assert_eq!(of("folio = 16\nbatched = false", "unmap 0 1024"), [1024, 0]);
-    assert_eq!(of("folio = 16", "discard 8 16"), [2, 14]);
-    assert_eq!(of("folio = 16", "discard 0 1\nwrite 0 1\nunmap 0 16"), [3, 14]);
+    let (folio, apart) = ("folio = 16", "folio = 16\nbatched = false");
+    assert_eq!(of(folio, "unmap 0 1024"), [64, 960, 0, 0, 0]);
+    assert_eq!(of(apart, "unmap 0 1024"), [64, 0, 960, 0, 0]);
+    assert_eq!(of(folio, "discard 8 16"), [2, 14, 0, 0, 0]);
+    assert_eq!(of(folio, "discard 0 1\nwrite 0 1\nunmap 0 16"), [3, 14, 0, 0, 0]);
+    // A fork and an exit.
+    assert_eq!(of(folio, "fork\ndone"), [0, 1920, 0, 128, 0]);
+    assert_eq!(of(apart, "fork\ndone"), [0, 0, 0, 2048, 0]);
+    // `mprotect` changes entries one by one, but those of huge pages.
+    assert_eq!(of(folio, "protect 0 1024"), [0, 0, 0, 0, 1024]);
+    assert_eq!(of("size = 512", "protect 0 1024"), [0, 0, 0, 0, 2]);
 }
 
 #[test]
