@@ -100,6 +100,7 @@ impl Thread {
         }
         Self::entries_of(state, kernel, &old, None);
         state.sharing.borrow_mut().end(old.id);
+        state.end_memory(old.id);
         kernel.unmap_all(&old);
         kernel.execute(&new);
         kernel.release(&old);
@@ -114,6 +115,7 @@ impl Thread {
             state.path(kernel, "exit");
             Self::entries_of(state, kernel, &self.process, None);
             state.sharing.borrow_mut().end(self.process.id);
+            state.end_memory(self.process.id);
             kernel.exit(&self.process, parent.waits.then_some(&parent.process));
         }
         self.process = parent.process;

@@ -84,6 +84,8 @@ mod tests {
                 }
                 let mut single: BTreeSet<u64> =
                     [2, 3, 6, 10, 11].into_iter().chain(first.clone()).collect();
+                let many = second.clone().filter(|page| single.contains(page)).count();
+                assert_eq!(set.count(second.clone()), many as u64, "{first:?} {second:?}");
                 let was_there = second.clone().any(|page| single.remove(&page));
                 single.retain(|page| !second.contains(page));
                 assert_eq!(set.remove(second.clone()), was_there, "{first:?} {second:?}");

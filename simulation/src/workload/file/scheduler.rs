@@ -15,7 +15,7 @@ use super::{
     sharing::Sharing,
     statement::Act,
     thread::{Next, Thread},
-    units::Mapping,
+    units::{Mapping, Memory},
 };
 use crate::{
     data::{Machine, Ranges},
@@ -97,7 +97,7 @@ pub(super) struct State<'a> {
     pub(super) timers: [Vec<(Count, Cell<Ps>)>; 2],
     pub(super) sharing: RefCell<Sharing>,
     /// The processes whose memory comes in more than pages of 4 KiB.
-    pub(super) mappings: RefCell<BTreeMap<SpaceId, Mapping>>,
+    pub(super) memory: RefCell<BTreeMap<SpaceId, Memory>>,
     /// How blocks of contiguous entries are changed, if the strategy says, and a page of tables for each CPU then.
     pub(super) way: Option<Way>,
     pub(super) tables: Vec<PageTables<'a>>,
@@ -151,7 +151,7 @@ impl<'a> State<'a> {
         });
         let semaphores = semaphores.collect();
         let sharing = RefCell::new(Sharing::default());
-        let mappings = RefCell::new(BTreeMap::new());
+        let memory = RefCell::new(BTreeMap::new());
         let tables = way.map_or(0, |_| cpus);
         let tables = (0..tables).map(|_| PageTables::one(arena)).collect();
         let spawn = |space: usize, threads: usize, me: usize| {
@@ -166,8 +166,8 @@ impl<'a> State<'a> {
             let blocks = way.is_some_and(Way::has_blocks);
             let mapping = space.unit.as_ref().and_then(|unit| Mapping::new(unit, values, blocks));
             if let Some(mapping) = mapping {
-                mapping.map(&process, mapped);
-                mappings.borrow_mut().insert(process.id, mapping);
+                let new = mapping.begin(&process, mapped.min(pages));
+                memory.borrow_mut().insert(process.id, new);
             }
             process
         };
@@ -217,7 +217,7 @@ impl<'a> State<'a> {
             timers: [(); 2]
                 .map(|()| workload.timers.iter().map(|_| (Cell::new(0), Cell::new(0))).collect()),
             sharing,
-            mappings,
+            memory,
             way,
             tables,
             words,

@@ -133,8 +133,16 @@ fn said(pages: f64) -> String {
     }
 }
 
-/// How the memory of a process comes.
+/// The memory of a process that comes in more than pages of 4 KiB.
 #[derive(Clone, Debug)]
+pub(super) struct Memory {
+    mapping: Mapping,
+    /// Pages that are of no folio or huge page any more: they were copied, or came back by themselves.
+    single: PageSet,
+}
+
+/// How it comes.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Mapping {
     /// How many pages a fault maps: a power of two above one.
     unit: u64,
@@ -145,8 +153,6 @@ pub(super) struct Mapping {
     batched: bool,
     /// Whether the first write to a huge page that is shared copies all of it.
     whole: bool,
-    /// Pages that are of no folio or huge page any more: they were copied, or came back by themselves.
-    single: PageSet,
 }
 
 /// What a call has to do with pages that are there.
@@ -177,13 +183,13 @@ impl Mapping {
             is_huge: unit.is_huge,
             batched: unit.batched.value(values) != 0.0,
             whole: unit.whole.value(values) != 0.0,
-            single: PageSet::default(),
         })
     }
 
-    /// The first pages are mapped before the run.
-    pub(super) fn map(&self, process: &Process, pages: u64) {
-        tables::map(process.root, 0, pages, self.order);
+    /// A process whose memory comes so, of which the first pages are mapped before the run.
+    pub(super) fn begin(self, process: &Process, mapped: u64) -> Memory {
+        tables::map(process.root, 0, mapped, self.order);
+        Memory { mapping: self, single: PageSet::default() }
     }
 
     /// Whether a huge page can become pages.
@@ -196,7 +202,7 @@ impl Mapping {
         [page - page % self.unit, self.unit]
     }
 
-    fn census(&self, mapped: &[Mapped]) -> Census {
+    fn census(&self, mapped: &[Mapped], single: &PageSet) -> Census {
         let order = mapped.iter().map(|run| tables::order_of_entries(run.order)).min();
         let mut census = Census { order: order.unwrap_or(0), ..Census::default() };
         for run in mapped {
@@ -207,7 +213,7 @@ impl Mapping {
             let mut next = run.first;
             while next < run.first + run.pages {
                 let end = (next - next % self.unit + self.unit).min(run.first + run.pages);
-                let single = self.single.count(next..end);
+                let single = single.count(next..end);
                 let together = end - next - single;
                 census.folios += single + u64::from(together > 0);
                 census.further += together.saturating_sub(1);
@@ -252,24 +258,44 @@ enum Entries {
 
 impl State<'_> {
     fn mapping(&self, process: SpaceId) -> Option<Mapping> {
-        self.mappings.borrow().get(&process).cloned()
+        self.memory.borrow().get(&process).map(|memory| memory.mapping)
     }
 
-    fn with_mapping(&self, process: SpaceId, change: impl FnOnce(&mut Mapping)) {
-        if let Some(mapping) = self.mappings.borrow_mut().get_mut(&process) {
-            change(mapping);
+    /// Pages of a process are of no folio or huge page any more.
+    fn set_single(&self, process: SpaceId, pages: Range<u64>) {
+        if let Some(memory) = self.memory.borrow_mut().get_mut(&process) {
+            memory.single.insert(pages);
         }
+    }
+
+    /// Pages of a process went, or came as a whole.
+    fn set_together(&self, process: SpaceId, pages: Range<u64>) {
+        if let Some(memory) = self.memory.borrow_mut().get_mut(&process) {
+            memory.single.remove(pages);
+        }
+    }
+
+    fn census(&self, process: SpaceId, mapped: &[Mapped]) -> Census {
+        let memory = self.memory.borrow();
+        let of = |memory: &Memory| memory.mapping.census(mapped, &memory.single);
+        memory.get(&process).map_or_else(Census::default, of)
+    }
+
+    /// A process has ended, or runs another program.
+    pub(super) fn end_memory(&self, process: SpaceId) {
+        self.memory.borrow_mut().remove(&process);
     }
 
     /// Whether the memory of a process comes in more than pages of 4 KiB.
     pub(super) fn has_units(&self, process: SpaceId) -> bool {
-        self.mappings.borrow().contains_key(&process)
+        self.memory.borrow().contains_key(&process)
     }
 
     /// A child has its parent's memory.
     pub(super) fn map_child(&self, parent: SpaceId, child: SpaceId) {
-        let mapping = self.mapping(parent);
-        self.mappings.borrow_mut().extend(mapping.map(|mapping| (child, mapping)));
+        let mut memory = self.memory.borrow_mut();
+        let of_parent = memory.get(&parent).cloned();
+        memory.extend(of_parent.map(|of_parent| (child, of_parent)));
     }
 
     /// A process is about to lose pages by a fork, its exit or another program: what its entries take, with how many there are.
@@ -282,7 +308,7 @@ impl State<'_> {
     ) {
         let Some(mapping) = self.mapping(process.id) else { return };
         let mapped = tables::mappings(process.root, 0, process.pages);
-        mapping.charge(kernel, &mapping.census(&mapped), "forked");
+        mapping.charge(kernel, &self.census(process.id, &mapped), "forked");
         let how = if child.is_some() { Entries::Share } else { Entries::Exit };
         self.change_blocks(kernel, process, &mapping, 0..process.pages, how, child);
     }
@@ -383,11 +409,11 @@ impl Thread {
         let is_free =
             first + pages <= process.pages && tables::mapped(process.root, first, pages).is_none();
         if !is_free {
-            state.with_mapping(process.id, |mapping| mapping.single.insert(page..page + 1));
+            state.set_single(process.id, page..page + 1);
             return tables::map(process.root, page, 1, 0);
         }
         kernel.path("clear", (pages - 1) * kernel.machine().path_or_none("clear"));
-        state.with_mapping(process.id, |mapping| _ = mapping.single.remove(first..first + pages));
+        state.set_together(process.id, first..first + pages);
         tables::map(process.root, first, pages, mapping.order);
     }
 
@@ -404,7 +430,7 @@ impl Thread {
             Some(mapping) => {
                 mapping.must_be_whole(first, pages)?;
                 let all = first..first + pages;
-                state.with_mapping(self.process.id, |mapping| _ = mapping.single.remove(all));
+                state.set_together(self.process.id, all);
                 mapping.order
             }
         };
@@ -429,7 +455,7 @@ impl Thread {
             self.split_at(state, kernel, &mapping, edge);
         }
         let mapped = tables::mappings(process.root, first, pages);
-        let census = mapping.census(&mapped);
+        let census = state.census(process.id, &mapped);
         mapping.charge(kernel, &census, path);
         let goes = matches!(change, Change::Unmap | Change::Free);
         let how = if goes { Entries::Unmap } else { Entries::Protect };
@@ -437,7 +463,7 @@ impl Thread {
         self.set_permission(state, first..first + pages, change);
         if goes {
             let all = first..first + pages;
-            state.with_mapping(process.id, |mapping| _ = mapping.single.remove(all));
+            state.set_together(process.id, all);
         }
         let there = match (change, &mapped[..]) {
             (Change::Free, _) => Some([first, pages]),
@@ -453,7 +479,7 @@ impl Thread {
 
     /// If a huge page goes across that page, it becomes pages (Linux: `split_huge_pmd`).
     fn split_at(&self, state: &State<'_>, kernel: &Kernel<'_>, mapping: &Mapping, page: u64) {
-        if mapping.is_split() && page % mapping.unit != 0 {
+        if mapping.is_split() && !page.is_multiple_of(mapping.unit) {
             self.split(state, kernel, mapping, page);
         }
     }
@@ -492,7 +518,7 @@ impl Thread {
                 state.change_blocks(kernel, process, &mapping, pages, Entries::Protect, None);
             }
             if is_copy {
-                state.with_mapping(process.id, |mapping| mapping.single.insert(page..page + 1));
+                state.set_single(process.id, page..page + 1);
             }
             return one;
         }
@@ -510,7 +536,7 @@ impl Thread {
         }
         self.split(state, kernel, &mapping, page);
         if is_copy {
-            state.with_mapping(process.id, |mapping| mapping.single.insert(page..page + 1));
+            state.set_single(process.id, page..page + 1);
         }
         one
     }
@@ -518,8 +544,11 @@ impl Thread {
     /// The order of the entries of pages that are flushed and stay.
     pub(super) fn flush_order(&self, state: &State<'_>, first: u64, pages: u64) -> u8 {
         let Some(mapping) = state.mapping(self.process.id) else { return 0 };
-        match first % mapping.unit == 0 && pages % mapping.unit == 0 {
-            true => mapping.census(&tables::mappings(self.process.root, first, pages)).order,
+        match first.is_multiple_of(mapping.unit) && pages.is_multiple_of(mapping.unit) {
+            true => {
+                let mapped = tables::mappings(self.process.root, first, pages);
+                state.census(self.process.id, &mapped).order
+            }
             false => 0,
         }
     }
@@ -529,7 +558,7 @@ impl Mapping {
     /// Refuses a part of a huge page that Linux does not split, or of a folio that is there at once.
     fn must_be_whole(&self, first: u64, pages: u64) -> Result<(), String> {
         let Self { unit, .. } = *self;
-        if first % unit == 0 && pages % unit == 0 {
+        if first.is_multiple_of(unit) && pages.is_multiple_of(unit) {
             return Ok(());
         }
         let what = if self.is_huge { "huge pages" } else { "folios" };
