@@ -143,6 +143,19 @@ impl<'r> Invalidation<'r> {
     }
 }
 
+/// What [`Mmu::flush_kernel_under`] may have left of the entries that it was called for, cached upper levels included. The
+/// hardware does not use any of it before the root register names the tag in question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "the CPU must drop what is left before it can use it"]
+pub struct KernelEntriesLeft {
+    /// Entries under every tag but the one that the register names. The next load of each of these tags, and the next park,
+    /// must drop what is held: [`Mmu::load`] with [`Held::Drop`], [`Mmu::park_and_drop`].
+    pub under_other_tags: bool,
+    /// Entries under the user's half of the tag that the register names. The next value of [`SeparateRoots::user_root`] must
+    /// have [`Held::Drop`]. True only where [`Properties::defers_user_flush`].
+    pub in_user_half: bool,
+}
+
 /// What is known of the translation hardware of a machine, and does not change once its first CPU is online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Properties {
@@ -395,6 +408,31 @@ pub trait Mmu {
     /// when no walk from the previous root can start any more.
     fn park(&self, errata: Errata);
 
+    /// As [`Self::park`], and removes what is held under [`Tag::RESERVED`] before the reserved root can use it. Needed after
+    /// [`KernelEntriesLeft::under_other_tags`].
+    fn park_and_drop(&self, errata: Errata) {
+        self.flush(errata, Invalidation::Tag(Tag::RESERVED), Scope::Local);
+        self.park(errata);
+    }
+
+    /// Removes the entries of this CPU for kernel addresses: as [`Self::flush`] of [`Invalidation::Kernel`], or at least those
+    /// that are global or under `tag`, and says what it may have left. `tag` is the one that the root register names
+    /// ([`Tag::RESERVED`] on a parked CPU); if the register names another one, because a foreign root is loaded, nothing is
+    /// left.
+    ///
+    /// Only an allocator that has all of the rest dropped before the CPU can use it may call this: [`crate::PerCpuAsids`].
+    fn flush_kernel_under(
+        &self,
+        errata: Errata,
+        tag: Tag,
+        ranges: &[VaRange],
+        change: TableChange,
+    ) -> KernelEntriesLeft {
+        let _ = tag;
+        self.flush(errata, Invalidation::kernel(ranges, change), Scope::Local);
+        KernelEntriesLeft::default()
+    }
+
     /// Removes entries, and waits for completion once, after the last. Called with [`Scope::Broadcast`] only if
     /// [`Properties::broadcasts`].
     ///
@@ -420,6 +458,11 @@ pub trait Mmu {
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         let _ = (range, change, scope);
         None
+    }
+
+    /// As [`Self::operations`], of a flush of [`Invalidation::Kernel`], or on this CPU of [`Self::flush_kernel_under`].
+    fn kernel_operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
+        self.operations(range, change, scope)
     }
 
     /// Whether the root register names what [`Self::load`] of `root` under `tag` leaves there. True where

@@ -4,8 +4,8 @@ use core::{fmt, ops::Deref};
 
 use crate::{
     arch::{
-        Errata, Held, Invalidation, Mmu, Properties, Root, Scope, SeparateRoots, Sharing,
-        TableChange, Tag, Wait,
+        Errata, Held, Invalidation, KernelEntriesLeft, Mmu, Properties, Root, Scope, SeparateRoots,
+        Sharing, TableChange, Tag, Wait,
     },
     error::Error,
     ids::CpuId,
@@ -276,6 +276,23 @@ impl<M: Mmu, W: Word> Mmu for CheckedMmu<'_, M, W> {
         self.mmu.park(errata);
     }
 
+    fn park_and_drop(&self, errata: Errata) {
+        self.this_row().leave();
+        self.mmu.park_and_drop(errata);
+    }
+
+    fn flush_kernel_under(
+        &self,
+        errata: Errata,
+        tag: Tag,
+        ranges: &[VaRange],
+        change: TableChange,
+    ) -> KernelEntriesLeft {
+        let left = self.mmu.flush_kernel_under(errata, tag, ranges, change);
+        self.removed(Invalidation::kernel(ranges, change), Scope::Local);
+        left
+    }
+
     fn flush(&self, errata: Errata, entries: Invalidation<'_>, scope: Scope) {
         self.mmu.flush(errata, entries, scope);
         self.removed(entries, scope);
@@ -293,6 +310,10 @@ impl<M: Mmu, W: Word> Mmu for CheckedMmu<'_, M, W> {
 
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         self.mmu.operations(range, change, scope)
+    }
+
+    fn kernel_operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
+        self.mmu.kernel_operations(range, change, scope)
     }
 
     fn is_loaded(&self, root: Root, tag: Tag) -> bool {

@@ -97,6 +97,19 @@ fn a_tag_is_anothers_after_a_flush_of_all_that_is_held_under_it() {
         mmu.complete_broadcast(Errata::NONE);
     };
     assert!(takes_b_after(begun));
+    for (ranges, all) in [(&[][..], true), (&range, false)] {
+        let flushed = takes_b_after(|mmu| {
+            park(mmu);
+            let change = TableChange::FreedTables;
+            let _ = on(0, || mmu.flush_kernel_under(Errata::NONE, Tag(0), ranges, change));
+        });
+        assert_eq!(flushed, all);
+    }
+    let dropped = takes_b_after(|mmu| {
+        on(0, || mmu.park_and_drop(Errata::NONE));
+        flush(mmu, 0, Invalidation::Tag(Tag(5)), Scope::Local);
+    });
+    assert!(dropped, "the register names the tag no more");
 }
 
 #[test]

@@ -33,7 +33,8 @@ pub enum UserFlush {
     OnLoad,
     /// On the way out to user mode, where it is free. **[`Mmu::load`] with [`Held::Drop`] then
     /// leaves the user half alone**: the caller must pass [`Held::Drop`] to the next
-    /// [`X86::user_cr3`] of that tag on this CPU, or a call of [`X86::flush_user_half`] before.
+    /// [`X86::user_cr3`] of that tag on this CPU, or a call of [`X86::flush_user_half`] before. The same holds after
+    /// [`Mmu::flush_kernel_under`] that has left entries in the user half.
     AtExit,
 }
 

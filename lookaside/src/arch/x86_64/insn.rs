@@ -31,7 +31,9 @@ impl Native {
     /// * Where other code writes the registers that those types write, it writes what they have
     ///   computed, or puts back what it found before it calls them again. By then it has removed what
     ///   the CPU cached of a root that it loaded, under PCID 0 too: a CPU parks under that one and
-    ///   keeps what is there. [`crate::CurrentCpu::with_root`] leaves nothing behind.
+    ///   keeps what is there. [`crate::CurrentCpu::with_root`] leaves nothing behind. Under a PCID that those types do not name
+    ///   at that time there may be entries of kernel addresses that were unmapped: a value with bit 63 set names no other PCID than
+    ///   theirs.
     #[must_use]
     pub const unsafe fn new() -> Self {
         Self(())

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     arch::{
-        Errata, Held, Invalidation, Mmu, Properties, Root, Scope, SeparateRoots, Sharing,
-        TableChange, Tag, Wait, errata,
+        Errata, Held, Invalidation, KernelEntriesLeft, Mmu, Properties, Root, Scope, SeparateRoots,
+        Sharing, TableChange, Tag, Wait, errata,
     },
     error::Error,
     range::{UserPage, VaRange},
@@ -88,8 +88,8 @@ impl<I: Instructions> X86<I> {
 
     /// The same hardware, of a kernel that maps all of its own addresses globally: with the `G` bit in
     /// every leaf entry, and `CR4.PGE` set on every CPU. [`Invalidation::Kernel`] may then go by address
-    /// with PCIDs in use. Without this promise it removes everything; if the promise is wrong, it
-    /// leaves entries behind.
+    /// with PCIDs in use. Without this promise it removes everything, and [`Mmu::flush_kernel_under`] leaves entries to be dropped
+    /// with the tags of other spaces; if the promise is wrong, entries stay that nothing drops.
     ///
     /// Changes nothing with separate user tables, which exist to keep kernel entries out of user
     /// mode.
@@ -127,8 +127,8 @@ impl<I: Instructions> X86<I> {
     /// otherwise that of [`Mmu::load`].
     ///
     /// `held` is about the entries of the user half on this CPU. With [`UserFlush::AtExit`] it is
-    /// [`Held::Drop`] at the first exit after [`Mmu::load`] was called with [`Held::Drop`], and
-    /// [`Held::Keep`] at the next ones. The value must be loaded before interrupts come on again:
+    /// [`Held::Drop`] at the first exit after [`Mmu::load`] was called with [`Held::Drop`], or
+    /// [`Mmu::flush_kernel_under`] has left entries in the user half, and [`Held::Keep`] at the next ones. The value must be loaded before interrupts come on again:
     /// a flush that arrives in between would find the half already promised clean.
     ///
     /// # Panics
@@ -201,6 +201,12 @@ impl<I: Instructions> X86<I> {
             || matches!(self.tables, Tables::One) && self.is_current(self.kernel_pcid(tag))
     }
 
+    /// Whether what a load drops of the user's half is left to the exit to user mode.
+    #[inline]
+    pub(super) const fn defers_user_flush(&self) -> bool {
+        matches!(self.tables, Tables::Separate(UserFlush::AtExit))
+    }
+
     /// Whether PCIDs are in use.
     pub(super) const fn has_pcids(&self) -> bool {
         self.has_pcids
@@ -210,6 +216,13 @@ impl<I: Instructions> X86<I> {
     #[inline]
     pub(super) fn is_current(&self, pcid: Pcid) -> bool {
         Pcid::of_cr3(self.insn.read_cr3()) == pcid
+    }
+
+    /// Names the reserved root under PCID 0. One instruction names it and drops what is held, as in [`Mmu::load`].
+    fn load_reserved(&self, held: Held) {
+        // FENCE F-X86-PARK (pairs with reads that no CPU runs the space): serialising, so no
+        // walk of the previous root starts after it, and its tables can be freed.
+        self.insn.write_cr3(self.cr3(self.reserved_root, Pcid::RESERVED, held));
     }
 
     #[inline]
@@ -249,7 +262,7 @@ impl<I: Instructions> Mmu for X86<I> {
             faults_forget: true,
             reaches_other_tags: self.has_invpcid || !self.has_pcids,
             has_user_tables: matches!(self.tables, Tables::Separate(_)),
-            defers_user_flush: self.tables == Tables::Separate(UserFlush::AtExit),
+            defers_user_flush: self.defers_user_flush(),
             prefers_per_cpu_tags: true,
             ..Properties::plain(self.tag_bits, &costs::TYPICAL)
         }
@@ -320,19 +333,30 @@ impl<I: Instructions> Mmu for X86<I> {
         }
     }
 
+    /// What is held under PCID 0 is of the reserved root, by the contract of `Native::new`, and so of the kernel's half. It is kept:
+    /// a flush of kernel addresses removes it under every PCID, or says that [`Mmu::park_and_drop`] comes next.
     fn park(&self, _errata: Errata) {
-        // FENCE F-X86-PARK (pairs with reads that no CPU runs the space): serialising, so no
-        // walk of the previous root starts after it, and its tables can be freed.
-        //
-        // What is held under PCID 0 is of the reserved root, by the contract of `Native::new`, and so of the kernel's
-        // half. It is kept: a flush of kernel addresses removes global entries or everything, under every PCID.
-        self.insn.write_cr3(self.cr3(self.reserved_root, Pcid::RESERVED, Held::Keep));
+        self.load_reserved(Held::Keep);
+    }
+
+    fn park_and_drop(&self, _errata: Errata) {
+        self.load_reserved(Held::Drop);
+    }
+
+    fn flush_kernel_under(
+        &self,
+        errata: Errata,
+        tag: Tag,
+        ranges: &[VaRange],
+        change: TableChange,
+    ) -> KernelEntriesLeft {
+        self.flush_current_kernel(errata, tag, ranges, change)
     }
 
     /// A range with an address that is not canonical takes the whole tag with it, and so does on this CPU a tag
     /// whose PCIDs no instruction can reach: see the table in [this module](super). Kernel addresses go one by
     /// one where there are no PCIDs, or where the kernel [says](X86::with_global_kernel) that its entries are
-    /// global and no table was unlinked; otherwise everything goes.
+    /// global and no table was unlinked; otherwise everything goes, unless the allocator calls [`Self::flush_kernel_under`].
     #[inline(always)] // What is flushed, and where, is known to the caller.
     fn flush(&self, errata: Errata, entries: Invalidation<'_>, scope: Scope) {
         match scope {
@@ -364,6 +388,13 @@ impl<I: Instructions> Mmu for X86<I> {
     #[inline]
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         self.count(range, change, scope)
+    }
+
+    fn kernel_operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
+        match scope {
+            Scope::Local => self.count_kernel(range, change),
+            Scope::Broadcast => self.count(range, change, scope),
+        }
     }
 
     fn is_loaded(&self, root: Root, tag: Tag) -> bool {

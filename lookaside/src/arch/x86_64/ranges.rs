@@ -6,7 +6,10 @@ use super::{
     invpcid::Command,
 };
 use crate::{
-    arch::{Errata, Invalidation, Scope, TableChange, Tag, errata::INVLPG_KEEPS_GLOBALS},
+    arch::{
+        Errata, Invalidation, KernelEntriesLeft, Scope, TableChange, Tag,
+        errata::INVLPG_KEEPS_GLOBALS,
+    },
     range::VaRange,
 };
 
@@ -144,6 +147,71 @@ impl<I: Instructions> X86<I> {
         }
     }
 
+    /// Removes what this CPU holds for kernel addresses that is global, or of the PCIDs of `tag`, which `CR3` names; or
+    /// everything that [`Self::flush_kernel`] removes. Returns what may be left.
+    ///
+    /// `INVLPG` removes the addresses under the current PCID, and all cached upper levels of that PCID, whatever their address
+    /// (SDM vol. 3, 4.10.4.1); with AMD's `EFER.TCE` those of the address. Other PCIDs keep theirs, and a CPU uses nothing of a
+    /// PCID that `CR3` does not name (SDM vol. 3, 4.10.2, 4.10.3): a table that was freed is safe until one of them is loaded,
+    /// and then the load drops them.
+    ///
+    /// A user's table maps of the kernel what its trampoline needs: code and data at the same addresses as in the kernel's own
+    /// table, a trap frame for example. Which addresses those are only the kernel knows, so the user's half loses every address
+    /// that the kernel's half loses: by `INVPCID` 0 if no table was unlinked. If one was, or without `INVPCID`, it loses
+    /// everything, at the exit to user mode where it can be left to that. A parked CPU has no user's half.
+    pub(super) fn flush_current_kernel(
+        &self,
+        errata: Errata,
+        tag: Tag,
+        ranges: &[VaRange],
+        change: TableChange,
+    ) -> KernelEntriesLeft {
+        let is_enough = self.kernel_is_global && change == TableChange::LastLevel;
+        if !self.has_pcids()
+            || is_enough
+            || !self.flushes_kernel_by_pcid(errata)
+            || ranges.is_empty()
+            || !self.can_name(ranges)
+            || !self.is_current(self.kernel_pcid(tag))
+        {
+            self.flush_kernel(errata, ranges, change);
+            return KernelEntriesLeft::default();
+        }
+        self.invlpgs(ranges);
+        let mut left = KernelEntriesLeft { under_other_tags: true, in_user_half: false };
+        if let Some(user) = self.user_pcid(tag).filter(|_| tag != Tag::RESERVED) {
+            if self.names_user_half(change) {
+                // Each address is canonical: the ranges were looked at above.
+                let commands =
+                    addresses(ranges).flat_map(|at| Command::address(user, at, self.levels));
+                self.invpcids(commands);
+            } else if self.defers_user_flush() {
+                left.in_user_half = true;
+            } else {
+                self.invpcid(Command::context(user));
+            }
+        }
+        left
+    }
+
+    /// Whether flushes of kernel addresses may leave what other PCIDs hold to the next load of each. Not where `INVLPG` leaves
+    /// global entries: also with separate user tables those of the trampoline may be global. Nor where the user's half goes by
+    /// nothing less than a toggle of `PGE`, which takes everything.
+    fn flushes_kernel_by_pcid(&self, errata: Errata) -> bool {
+        let reaches_user_half = self.has_invpcid || !self.is_paired() || self.defers_user_flush();
+        reaches_user_half && !errata.contains(INVLPG_KEEPS_GLOBALS)
+    }
+
+    /// Whether `INVPCID` 0 removes from the user's half what a flush of kernel addresses must.
+    fn names_user_half(&self, change: TableChange) -> bool {
+        self.has_invpcid && change == TableChange::LastLevel
+    }
+
+    /// Whether tags are pairs of PCIDs.
+    fn is_paired(&self) -> bool {
+        self.user_pcid(Tag::RESERVED).is_some()
+    }
+
     /// Begins to remove what any CPU holds for kernel addresses, global or not and of every PCID.
     pub(super) fn begin_kernel(&self, ranges: &[VaRange], change: TableChange) {
         if ranges.is_empty() || !self.can_name(ranges) {
@@ -156,7 +224,7 @@ impl<I: Instructions> X86<I> {
     /// How many invalidations one range takes; on this CPU, if the tag is the current one.
     pub(super) fn count(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         self.levels.check_range(range).ok()?;
-        let paired = self.user_pcid(Tag::RESERVED).is_some();
+        let paired = self.is_paired();
         let halves = if paired { 2 } else { 1 };
         let each = match scope {
             Scope::Local if paired && (!self.has_invpcid || change == TableChange::FreedTables) => {
@@ -170,6 +238,18 @@ impl<I: Instructions> X86<I> {
             }
         };
         Some(each? * halves)
+    }
+
+    /// As [`Self::count`] on this CPU, of kernel addresses.
+    pub(super) fn count_kernel(&self, range: &VaRange, change: TableChange) -> Option<u64> {
+        if self.levels.check_range(range).is_err()
+            || has_too_many_steps(range)
+            || !self.flushes_kernel_by_pcid(Errata::NONE)
+        {
+            return None;
+        }
+        let each = range.pages() << (range.page_shift() - step(range));
+        Some(if self.is_paired() && self.names_user_half(change) { 2 * each } else { each })
     }
 
     /// Whether instructions can name the ranges. `INVLPG` does nothing for an address that is not

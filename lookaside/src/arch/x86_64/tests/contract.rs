@@ -3,6 +3,7 @@
 
 extern crate std;
 
+use core::cell::Cell;
 use std::{collections::BTreeSet, vec::Vec};
 
 use super::{
@@ -223,6 +224,45 @@ fn kernel_pages_are_gone_under_every_pcid() {
                 assert!(cpu.this_cpu.borrow().is_empty() && cpu.there.borrow().is_empty());
             }
         }
+    }
+}
+
+#[test]
+fn kernel_pages_are_gone_where_they_can_be_used_and_elsewhere_it_is_said() {
+    for case in cases() {
+        let tags = case.tags();
+        for (tag, parked) in tags.iter().map(|&tag| (tag, false)).chain([(Tag::RESERVED, true)]) {
+            for change in [TableChange::LastLevel, TableChange::FreedTables] {
+                let (missed, said) = (revoked(change, GLOBAL_PAGE), Cell::new([false; 2]));
+                let cpu = case.run(|x86| {
+                    if parked {
+                        x86.park(case.errata);
+                    }
+                    let kernel = [page(GLOBAL_PAGE)];
+                    let left = x86.flush_kernel_under(case.errata, tag, &kernel, change);
+                    said.set([left.under_other_tags, left.in_user_half]);
+                });
+                let [under_other_tags, in_user_half] = said.get();
+                let (own, user) = (case.pcids(tag)[0], *case.pcids(tag).last().unwrap());
+                let stays = |entry: &Entry| {
+                    let is_user = entry.pcid == user && user != own;
+                    let is_other = entry.pcid != own && !is_user;
+                    !entry.global && (is_user && in_user_half || is_other && under_other_tags)
+                };
+                let gone = |entry: &Entry| missed(entry) && !stays(entry);
+                assert!(none(&cpu.this_cpu, gone), "{tag:?} {change:?} {:?}", cpu.did());
+                let is_current = parked || tag == tags[0];
+                assert!(is_current || !under_other_tags, "a foreign root is loaded");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_held_of_the_reserved_root_is_gone_after_a_park_that_drops_it() {
+    for case in cases() {
+        let cpu = case.run(|x86| x86.park_and_drop(case.errata));
+        assert!(none(&cpu.this_cpu, |entry| !entry.global && entry.pcid == 0), "{:?}", cpu.did());
     }
 }
 

@@ -109,6 +109,11 @@ impl Cpu {
         self.did.take()
     }
 
+    /// The same, and the next call returns it again.
+    pub(super) fn peek(&self) -> Vec<Did> {
+        self.did.borrow().clone()
+    }
+
     /// Whether an `INVLPGB` may not have arrived.
     pub(super) fn broadcast_pending(&self) -> bool {
         !self.travelling.borrow().is_empty()

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     VaRange,
     arch::{
-        Errata, Invalidation, Mmu, Scope,
+        Errata, Invalidation, KernelEntriesLeft, Mmu, Scope,
         TableChange::{self, FreedTables, LastLevel},
         Tag, Wait,
         errata::INVLPG_KEEPS_GLOBALS,
@@ -290,6 +290,117 @@ fn kernel_addresses_go_by_address_only_where_that_reaches_all_of_them() {
     assert_eq!(global(NO_INVPCID, PLAIN, INVLPG_KEEPS_GLOBALS, LastLevel), TOGGLE);
     // Separate tables exist to keep the kernel's entries out of user mode.
     assert_eq!(global(FULL, AT_EXIT, Errata::NONE, LastLevel), everything);
+}
+
+/// What [`Mmu::flush_kernel_under`] of two pages executes on a CPU that runs `TAG`, and what it says is left: under other tags,
+/// and in the user's half.
+fn kernel_under(
+    (features, config): (Features, Config),
+    (errata, tag, change): (Errata, Tag, TableChange),
+    is_global: bool,
+) -> (Vec<Did>, [bool; 2]) {
+    let pages = [uniform(TOP - 0x1000, 2, 12)];
+    let said = core::cell::Cell::new([false; 2]);
+    let did = emitted(features, config, |x86| {
+        let mut x86 = X86::new(x86.insn, &features, config).unwrap();
+        if is_global {
+            x86 = x86.with_global_kernel();
+        }
+        let left = x86.flush_kernel_under(errata, tag, &pages, change);
+        said.set([left.under_other_tags, left.in_user_half]);
+        if left.under_other_tags {
+            let count = x86.kernel_operations(&pages[0], change, Scope::Local);
+            let counts = |did: &&Did| matches!(did, Did::Invlpg(_) | Did::Invpcid(0, _));
+            let executed = x86.insn.peek().iter().filter(counts).count() as u64;
+            assert_eq!(count, Some(executed));
+        }
+    });
+    (did, said.get())
+}
+
+#[test]
+fn kernel_addresses_go_from_the_pcids_that_run_and_what_is_left_is_said() {
+    const USER: u64 = 5 + 0x800;
+    let of = |features, config, change| {
+        kernel_under((features, config), (Errata::NONE, TAG, change), false)
+    };
+    let pages = [TOP - 0x1000, TOP];
+    let by_address = invlpgs(&pages);
+    let with = |more: &[Did]| [&by_address, more].concat();
+    let (others, user) = ([true, false], [true, true]);
+    // One table: nothing is left but under other PCIDs.
+    for change in [LastLevel, FreedTables] {
+        assert_eq!(of(FULL, PLAIN, change), (by_address.clone(), others));
+        assert_eq!(of(NO_INVPCID, PLAIN, change), (by_address.clone(), others));
+    }
+    // A pair: the user's half by address, if that is enough.
+    let named =
+        with(&[FENCE, Did::Invpcid(0, [USER, pages[0]]), Did::Invpcid(0, [USER, pages[1]])]);
+    for config in [ON_LOAD, AT_EXIT] {
+        assert_eq!(of(FULL, config, LastLevel), (named.clone(), others));
+    }
+    // Else as a whole: at the exit, or now.
+    let whole = with(&[FENCE, Did::Invpcid(1, [USER, 0])]);
+    assert_eq!(of(FULL, ON_LOAD, FreedTables), (whole, others));
+    assert_eq!(of(FULL, AT_EXIT, FreedTables), (by_address.clone(), user));
+    for change in [LastLevel, FreedTables] {
+        assert_eq!(of(NO_INVPCID, AT_EXIT, change), (by_address.clone(), user));
+        // Now means a toggle, which leaves nothing anywhere.
+        assert_eq!(of(NO_INVPCID, ON_LOAD, change), (TOGGLE.into(), [false; 2]));
+    }
+}
+
+#[test]
+fn kernel_addresses_leave_nothing_where_the_present_pcid_is_not_all_or_is_not_known() {
+    let everything = ([FENCE, Did::Invpcid(2, [0, 0])].to_vec(), [false; 2]);
+    let (by_address, nothing) = (invlpgs(&[TOP - 0x1000, TOP]), [false; 2]);
+    for change in [LastLevel, FreedTables] {
+        for config in [PLAIN, ON_LOAD, AT_EXIT] {
+            // The register names another PCID: a foreign root is loaded.
+            let other = kernel_under((FULL, config), (Errata::NONE, OTHER, change), false);
+            assert_eq!(other, everything);
+            // The trampoline's entries may be global.
+            let keeps = kernel_under((FULL, config), (INVLPG_KEEPS_GLOBALS, TAG, change), false);
+            assert_eq!(keeps, everything);
+        }
+        for (features, config) in [(NO_PCID, PLAIN), (FULL, OFF), (NO_PCID, AT_EXIT)] {
+            for errata in [Errata::NONE, INVLPG_KEEPS_GLOBALS] {
+                let request = (errata, Tag::RESERVED, change);
+                let did = kernel_under((features, config), request, false);
+                assert_eq!(did, (by_address.clone(), nothing));
+            }
+        }
+    }
+    let global = |errata, change| kernel_under((FULL, PLAIN), (errata, TAG, change), true);
+    assert_eq!(global(Errata::NONE, LastLevel), (by_address.clone(), nothing));
+    assert_eq!(global(INVLPG_KEEPS_GLOBALS, LastLevel), everything);
+    // Cached upper levels are of one PCID, also those that lead to global entries.
+    assert_eq!(global(Errata::NONE, FreedTables), (by_address, [true, false]));
+    let _ = emitted(FULL, AT_EXIT, |x86| {
+        for ranges in [&[][..], &[uniform(HOLE, 1, 12)]] {
+            let left = x86.flush_kernel_under(Errata::NONE, TAG, ranges, LastLevel);
+            assert_eq!(left, KernelEntriesLeft::default());
+        }
+        for none in [uniform(HOLE, 1, 12), uniform(1 << 39, 1, 39)] {
+            assert_eq!(x86.kernel_operations(&none, LastLevel, Scope::Local), None);
+        }
+    });
+    let _ = emitted(NO_INVPCID, ON_LOAD, |x86| {
+        let page = uniform(TOP, 1, 12);
+        assert_eq!(x86.kernel_operations(&page, LastLevel, Scope::Local), None);
+    });
+}
+
+#[test]
+fn a_parked_cpu_has_no_half_of_user_mode() {
+    let did = emitted(FULL, ON_LOAD, |x86| {
+        x86.park(Errata::NONE);
+        let _ = x86.insn.did();
+        let page = [uniform(TOP, 1, 12)];
+        let left = x86.flush_kernel_under(Errata::NONE, Tag::RESERVED, &page, FreedTables);
+        assert_eq!(left, KernelEntriesLeft { under_other_tags: true, in_user_half: false });
+    });
+    assert_eq!(did, invlpgs(&[TOP]));
 }
 
 #[test]
