@@ -143,7 +143,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 T::flush_local(&self.for_allocator(), &received.request())
             }
             FlushScope::Kernel => {
-                received.ranges.flush_kernel(self.mmu(), self.errata());
+                T::flush_kernel(&self.for_allocator(), &received.ranges);
                 true
             }
             FlushScope::EverySpace => {
@@ -155,7 +155,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 true
             }
             FlushScope::Unknown => {
-                received.ranges.flush_kernel(self.mmu(), self.errata());
+                T::flush_kernel(&self.for_allocator(), &received.ranges);
                 self.leave_released();
                 true
             }

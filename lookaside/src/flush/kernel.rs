@@ -173,12 +173,8 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         let request = &FlushRequest { scope: FlushScope::Kernel, ranges, early: false };
         mmu.publish(Wait::Now);
         if scope == Scope::Broadcast {
-            let ranges = if request.ranges.is_everything() { &[] } else { request.ranges.ranges() };
-            mmu.flush(
-                self.errata(),
-                Invalidation::kernel(ranges, request.ranges.change()),
-                Scope::Broadcast,
-            );
+            let (ranges, change) = (request.ranges.kernel_ranges(), request.ranges.change());
+            mmu.flush(self.errata(), Invalidation::kernel(ranges, change), Scope::Broadcast);
             return Outcome::Broadcast;
         }
         shootdown.post_to_all(self, request);
@@ -189,7 +185,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
             }
             shootdown.send_to(self, up);
         }
-        request.ranges.flush_kernel(mmu, self.errata());
+        T::flush_kernel(&self.for_allocator(), request.ranges);
         if shootdown.targets() == 0 { Outcome::Local } else { Outcome::Ipis }
     }
 }

@@ -149,9 +149,9 @@ impl FlushRanges {
         }
     }
 
-    /// Makes it everything, if it takes more than `ceiling` invalidations by address.
+    /// Makes it everything, if as kernel addresses it takes more than `ceiling` invalidations by address.
     pub(crate) fn widen_above<M: Mmu>(&mut self, ceiling: u64, mmu: &M, scope: Scope) {
-        let operations = |range| mmu.operations(range, self.change(), scope);
+        let operations = |range| mmu.kernel_operations(range, self.change(), scope);
         let sum = self.ranges().iter().map(operations).try_fold(0_u64, |sum, more| {
             let sum = sum.saturating_add(more?);
             (sum <= ceiling).then_some(sum)
@@ -311,10 +311,15 @@ impl FlushRanges {
         }
     }
 
+    /// The ranges as kernel addresses, of which none means everything.
+    pub(crate) fn kernel_ranges(&self) -> &[VaRange] {
+        if self.is_everything() { &[] } else { self.ranges() }
+    }
+
     /// Removes it on this CPU, as kernel addresses.
     pub(crate) fn flush_kernel<M: Mmu>(&self, mmu: &M, errata: Errata) {
-        let ranges = if self.is_everything() { &[] } else { self.ranges() };
-        mmu.flush(errata, Invalidation::kernel(ranges, self.change()), Scope::Local);
+        let entries = Invalidation::kernel(self.kernel_ranges(), self.change());
+        mmu.flush(errata, entries, Scope::Local);
     }
 
     fn nearest(&self, to: &VaRange) -> usize {

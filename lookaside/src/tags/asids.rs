@@ -349,6 +349,10 @@ unsafe impl<P: Platform, const SLOTS: usize> Tags<P> for Asids<'_, P, SLOTS> {
         chosen!(this_cpu.tlb, flush_all_spaces(this_cpu))
     }
 
+    fn flush_kernel(this_cpu: &AllocatorCpu<'_, P, Self>, ranges: &FlushRanges) {
+        chosen!(this_cpu.tlb, flush_kernel(this_cpu, ranges))
+    }
+
     fn flush_broadcast(
         this_cpu: &AllocatorCpu<'_, P, Self>,
         context: u64,

@@ -99,8 +99,8 @@ impl core::str::FromStr for AsidScope {
 /// * [`Self::context_id`], [`Self::loaded_context`] and [`Self::root_state`] find every CPU that may use entries of a space, as their
 ///   documentation says; [`Self::nmi_uaccess_okay`] and [`Self::local_generation`] claim no more than is
 ///   true.
-/// * [`Self::flush_local`], [`Self::flush_page`], [`Self::catch_up_with`], [`Self::catch_up`] and [`Self::flush_broadcast`] remove
-///   the entries in question before they return, or have them removed before they can be used again.
+/// * [`Self::flush_local`], [`Self::flush_page`], [`Self::flush_kernel`], [`Self::catch_up_with`], [`Self::catch_up`] and
+///   [`Self::flush_broadcast`] remove the entries in question before they return, or have them removed before they can be used again.
 /// * [`Self::switch_in`] loads the root of the space under a tag under which this CPU hits no entry of
 ///   another space and no entry that was revoked.
 /// * [`Self::release`], [`Self::retag`] and [`Self::switch_in`] give a space another tag only where the
@@ -219,6 +219,13 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// Removes everything of every space on this CPU. An allocator that tracks generations records that of
     /// the space that the CPU runs.
     fn flush_all_spaces(this_cpu: &AllocatorCpu<'_, P, In>);
+
+    /// Removes the entries of `ranges`, which are kernel addresses, on this CPU, under every tag and global ones. An allocator
+    /// that knows under which tags the CPU may hold any may leave entries under tags that the root register does not name, and
+    /// drop them before the register names the tag again ([`crate::arch::Mmu::flush_kernel_under`]).
+    fn flush_kernel(this_cpu: &AllocatorCpu<'_, P, In>, ranges: &FlushRanges) {
+        ranges.flush_kernel(this_cpu.mmu(), this_cpu.errata());
+    }
 
     /// Removes the entries of `ranges` on every CPU, by broadcast. Called only with [`Self::has_global_tags`]. A
     /// broadcast with [`Wait::Later`] is completed by [`crate::arch::Mmu::complete_broadcast`] on the same CPU.

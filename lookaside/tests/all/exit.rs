@@ -3,7 +3,8 @@
 use core::{cell::Cell, sync::atomic::AtomicU64};
 
 use lookaside::{
-    AddressSpace, Cpu, Error, Gather, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
+    AddressSpace, Cpu, Error, Gather, GlobalAsids, KernelGather, PerCpuAsids, Platform, Tlb,
+    VaRange,
     arch::{
         Root,
         x86_64::{
@@ -276,6 +277,137 @@ fn the_allocator_that_is_chosen_at_run_time_flushes_at_the_exit_too() {
     assert_eq!(this_cpu.user_root(&a), 0x5802 | KEEP);
     this_cpu.cancel_exit();
     assert_eq!(this_cpu.user_root(&a), 0x5802);
+}
+
+// ---- Kernel addresses: what a CPU may hold of them under other tags is dropped before it can be used
+
+fn flush_kernel<T: lookaside::tags::Tags<Hw>>(
+    this_cpu: &lookaside::CurrentCpu<'_, Hw, T>,
+    table: bool,
+) {
+    let page = VaRange::new(0xffff_8000_0000_0000, 0x1000, 12).unwrap();
+    let mut gather = KernelGather::new(this_cpu.tlb());
+    if table {
+        gather.unlink_table(page);
+    } else {
+        gather.revoke(page);
+    }
+    let _ = this_cpu.flush_kernel(gather);
+}
+
+fn cr3(tlb: &Tlb<'static, Hw, PerCpuAsids>) -> u64 {
+    tlb.platform().insn.cr3.get()
+}
+
+#[test]
+fn a_kernel_flush_drops_the_tags_of_other_slots_at_the_next_switch_to_them() {
+    let tlb = machine();
+    let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
+    for space in [&a, &b] {
+        let _ = (this_cpu(&tlb).switch(space), exit(&tlb, space));
+    }
+    flush_kernel(&this_cpu(&tlb), false);
+    // The page has gone from both halves of the pair that runs.
+    assert_eq!(tlb.platform().insn.emptied.get(), [3, 0x803]);
+    assert_eq!(exit(&tlb, &b), 0x9803 | KEEP);
+    assert_eq!(this_cpu(&tlb).switch(&b), Switched::Unchanged);
+    assert_eq!(this_cpu(&tlb).switch(&a), Switched::Fresh);
+    assert_eq!(cr3(&tlb), 0x4002, "without the keep bit");
+    assert_eq!([exit(&tlb, &a), exit(&tlb, &a)], [0x5802, 0x5802 | KEEP]);
+    // Once: and the slot that was present was kept.
+    assert_eq!(this_cpu(&tlb).switch(&b), Switched::Kept);
+    assert_eq!(this_cpu(&tlb).switch(&a), Switched::Kept);
+    assert_eq!([exit(&tlb, &a), cr3(&tlb)], [0x5802 | KEEP, 0x4002 | KEEP]);
+}
+
+#[test]
+fn a_kernel_flush_leaves_the_half_of_user_mode_to_the_exit_where_a_table_was_freed() {
+    let tlb = machine();
+    let a = space(&tlb, 0x4000);
+    let _ = (this_cpu(&tlb).switch(&a), exit(&tlb, &a));
+    flush_kernel(&this_cpu(&tlb), true);
+    assert_eq!([exit(&tlb, &a), exit(&tlb, &a)], [0x5802, 0x5802 | KEEP]);
+}
+
+#[test]
+fn a_kernel_flush_drops_what_is_held_of_the_reserved_root_at_the_next_park() {
+    let tlb = machine();
+    let a = space(&tlb, 0x4000);
+    let park = || {
+        let _ = this_cpu(&tlb).switch(&a);
+        let _ = this_cpu(&tlb).park();
+        cr3(&tlb)
+    };
+    assert_eq!(park(), 0x1000 | KEEP);
+    let _ = this_cpu(&tlb).switch(&a);
+    flush_kernel(&this_cpu(&tlb), false);
+    assert_eq!([park(), park()], [0x1000, 0x1000 | KEEP]);
+    // A parked CPU removes it there at once, and drops the tag of every slot.
+    flush_kernel(&this_cpu(&tlb), false);
+    assert_eq!(tlb.platform().insn.emptied.get()[1], 0);
+    assert_eq!(this_cpu(&tlb).switch(&a), Switched::Fresh);
+    let _ = this_cpu(&tlb).park();
+    assert_eq!(cr3(&tlb), 0x1000 | KEEP);
+}
+
+#[test]
+fn a_kernel_flush_of_more_pages_than_the_ceiling_leaves_nothing() {
+    let tlb = machine();
+    let (a, b) = (space(&tlb, 0x4000), space(&tlb, 0x8000));
+    let _ = (this_cpu(&tlb).switch(&a), this_cpu(&tlb).switch(&b));
+    let flush = |pages: u64| {
+        let mut gather = KernelGather::new(&tlb);
+        gather.revoke(VaRange::new(0xffff_8000_0000_0000, pages << 12, 12).unwrap());
+        let _ = this_cpu(&tlb).flush_kernel(gather);
+    };
+    // Each page is removed from two halves, and the ceiling is 33.
+    flush(17);
+    assert_eq!(this_cpu(&tlb).switch(&a), Switched::Kept);
+    flush(16);
+    assert_eq!(this_cpu(&tlb).switch(&b), Switched::Fresh);
+}
+
+#[test]
+fn a_kernel_flush_of_the_allocator_that_is_chosen_at_run_time_drops_other_tags_too() {
+    let hw = hardware(UserFlush::AtExit);
+    hw.mmu.set_up_cpu();
+    let asids = Asids::new(AsidsConfig::default(), &mut []);
+    let tlb = Tlb::new(hw, asids, Vec::leak(vec![Cpu::new()])).unwrap();
+    tlb.online(&(), &FEATURES).unwrap();
+    let space = |table| {
+        let root = Root { table, user_table: table + 0x1000 };
+        tlb.space(root, Vec::leak(vec![AtomicU64::ZERO])).unwrap()
+    };
+    let (a, b) = (space(0x4000), space(0x8000));
+    let this_cpu = tlb.this_cpu(&());
+    let _ = (this_cpu.switch(&a), this_cpu.switch(&b));
+    flush_kernel(&this_cpu, false);
+    assert_eq!(tlb.platform().insn.emptied.get(), [3, 0x803]);
+    assert_eq!(this_cpu.switch(&a), Switched::Fresh);
+}
+
+#[test]
+fn storage_of_which_a_kernel_flush_has_left_one_slot_is_refused() {
+    let hw = || {
+        let hw = hardware(UserFlush::AtExit);
+        hw.mmu.set_up_cpu();
+        hw
+    };
+    let mut cpus = [const { Cpu::new() }];
+    {
+        let tlb = Tlb::new(hw(), PerCpuAsids::<6>::new(), &mut cpus).unwrap();
+        tlb.online(&(), &FEATURES).unwrap();
+        let space = |table| {
+            let root = Root { table, user_table: table + 0x1000 };
+            tlb.space(root, Vec::leak(vec![AtomicU64::ZERO])).unwrap()
+        };
+        let (a, b, this_cpu) = (space(0x4000), space(0x8000), tlb.this_cpu(&()));
+        let _ = (this_cpu.switch(&a), this_cpu.switch(&b));
+        flush_kernel(&this_cpu, false);
+        let _ = this_cpu.park();
+    }
+    let again = Tlb::new(hw(), PerCpuAsids::<6>::new(), &mut cpus).map(drop);
+    assert_eq!(again, Err(Error::UsedStorage { cpu: CpuId(0) }));
 }
 
 #[test]

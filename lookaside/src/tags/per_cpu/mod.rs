@@ -14,7 +14,7 @@
 //!
 //! * **R1** Under the tag of slot `k` this CPU holds entries only of the space whose identifier is in
 //!   slot `k`, and none that was revoked up to the generation there. A CPU may flush more than it records;
-//!   it records only what it has flushed.
+//!   it records only what it has flushed. An empty slot says nothing of what is held under its tag, which the next load drops.
 //! * **R2** An initiator that does not find this CPU running the space has raised the generation before this
 //!   CPU reads it.
 //!
@@ -25,6 +25,7 @@
 //! recorded, because a CPU needs it when it ends lazy mode.
 
 mod catch_up;
+mod kernel;
 mod replacement;
 mod slots;
 mod switch_in;
@@ -86,6 +87,9 @@ pub struct PerCpuAsidsCpu<W, const SLOTS: usize> {
     _line: [u64; 7],
     /// What this CPU has mapped in the space of each slot since the tag was last empty.
     mapped: [Mapped; SLOTS],
+    /// Whether revoked entries of kernel addresses may be left under [`Tag::RESERVED`], so that the next park drops them.
+    /// Private to the CPU.
+    reserved_is_stale: W,
     slots: Aligned<Slots<W, SLOTS>>,
 }
 
@@ -108,7 +112,7 @@ impl<W: Word, const SLOTS: usize> PerCpuAsidsCpu<W, SLOTS> {
     /// Whether a CPU of a [`Tlb`] has this state, or had it.
     pub(super) fn is_used(&self) -> bool {
         // Relaxed: no CPU knows the word yet.
-        self.slots.holding(EMPTY_SLOT) != Some(0) || self.active.load(Ordering::Relaxed) != 0
+        self.slots.hold_any() || self.active.load(Ordering::Relaxed) != 0
     }
 }
 
@@ -138,6 +142,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         active: P::Word::ZERO,
         _line: [0; 7],
         mapped: [const { Mapped::new() }; SLOTS],
+        reserved_is_stale: P::Word::ZERO,
         slots: Aligned(Slots::EMPTY),
     };
 
@@ -200,7 +205,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         if active.load(Ordering::Relaxed) == 0 {
             return Switched::Unchanged;
         }
-        this_cpu.park_register();
+        Self::park_register(this_cpu);
         // ORDER O-PARKED (pairs with O-ACTIVE-READ, O-CAUGHT-UP-READ): as O-SWITCHED.
         active.store(0, Ordering::Release);
         Switched::Kept
@@ -333,6 +338,10 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         }
     }
 
+    fn flush_kernel(this_cpu: &AllocatorCpu<'_, P, T>, ranges: &FlushRanges) {
+        Self::flush_kernel_addresses(this_cpu, ranges);
+    }
+
     fn nmi_uaccess_okay(_: &Tlb<'_, P, T>, cpu: &Cpu<P, T>, space: &AddressSpace<P>) -> bool {
         let slots = &*T::per_cpu(cpu).slots;
         // Relaxed: this CPU's own word. It is neither switching nor lazy.
@@ -364,7 +373,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         // sending requests to this CPU: it has missed no flush without a request. One of them may have
         // parked it.
         if T::per_cpu(this_cpu.cpu).active.load(Ordering::Relaxed) == 0 {
-            return this_cpu.park_register();
+            return Self::park_register(this_cpu);
         }
         // Without tags the foreign root had the same one.
         let held = if this_cpu.tag() == Tag::RESERVED { Held::Drop } else { Held::Keep };

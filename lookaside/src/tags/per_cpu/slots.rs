@@ -49,6 +49,23 @@ impl<W: Word, const SLOTS: usize> Slots<W, SLOTS> {
         self.id.iter().position(|slot| slot.load(Ordering::Relaxed) == who)
     }
 
+    /// Whether any of them holds a space.
+    pub(super) fn hold_any(&self) -> bool {
+        // Relaxed: this CPU's own words.
+        self.id.iter().any(|slot| slot.load(Ordering::Relaxed) != EMPTY_SLOT)
+    }
+
+    /// As the owner: empties all slots but `present`, so that the next load of each of their tags drops what is held there.
+    pub(super) fn empty_all_but(&self, present: Option<usize>) {
+        for (slot, id) in self.id.iter().enumerate() {
+            // Relaxed: this CPU's own word. An initiator that reads it meanwhile took the slot for the one of a space that this
+            // CPU runs; it does not count an empty one as flushed, and looks again.
+            if Some(slot) != present && id.load(Ordering::Relaxed) != EMPTY_SLOT {
+                id.store(EMPTY_SLOT, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Tells the replacement policy that a space was found in `slot`.
     #[inline]
     pub(super) fn hit<R: Replacement>(&self, slot: usize) {
