@@ -79,6 +79,25 @@ const EARLY: &[&[Act]] = &[&[Early(A)], &[Run(A), Visit, Copy, Visit]];
 const BATCH: &[&[Act]] = &[&[Batch(A)], &[Run(A), Visit, Copy, Visit]];
 /// A page that only the kernel has is unmapped while another CPU goes to user mode and comes back.
 const KERNEL: &[&[Act]] = &[&[Run(A), UnmapKernel], &[Run(A), Visit, Copy, Run(B), Copy]];
+/// It is unmapped while another CPU has left a space, and switches back.
+const KERNEL_BACK: &[&[Act]] = &[&[UnmapKernel], &[Run(A), Run(B), Run(A), Copy]];
+/// It is unmapped while another CPU parks. What that CPU holds of the reserved root is from before its first switch.
+const KERNEL_PARK: &[&[Act]] = &[&[UnmapKernel], &[Run(A), Park, Run(A), Copy]];
+/// It is unmapped while another CPU has a foreign root loaded.
+const KERNEL_CALLED: &[&[Act]] = &[&[UnmapKernel], &[Run(A), Firmware, Copy, Park]];
+/// It is unmapped, and then a CPU has to park that is lazy and has a foreign root loaded.
+const KERNEL_CALLED_LAZY: &[&[Act]] =
+    &[&[UnmapKernel, Await, FreeTable(A)], &[Run(A), Lazy, Signal, Firmware]];
+/// It is unmapped while another CPU is lazy in one of two spaces.
+const KERNEL_LAZY: &[&[Act]] = &[&[UnmapKernel], &[Run(A), Run(B), Lazy, Run(A), Copy]];
+/// The trap frame is unmapped while another CPU goes to user mode and comes back.
+const TRAP: &[&[Act]] = &[&[UnmapTrap], &[Run(A), Visit, Copy, Visit]];
+/// It is unmapped while another CPU has left a space in which it was in user mode, and switches back.
+const TRAP_BACK: &[&[Act]] = &[&[UnmapTrap], &[Run(A), Visit, Run(B), Run(A), Visit]];
+/// Its table is freed while another CPU goes to user mode, switches away and parks.
+const TRAP_TABLE: &[&[Act]] = &[&[FreeTrapTable], &[Run(A), Visit, Copy, Visit]];
+/// The same while the CPU switches away and back, and parks.
+const TRAP_TABLE_BACK: &[&[Act]] = &[&[FreeTrapTable], &[Run(A), Run(B), Run(A), Park]];
 /// A CPU goes between user mode and the kernel, and neither meets the other's page.
 const CROSSES: &[&[Act]] = &[&[Run(A), Copy, Visit, Copy, Run(B), Visit, Copy, Visit]];
 
@@ -179,6 +198,21 @@ pairs! {
     "pair-kernel", OnLoad, KERNEL, "a page of the kernel is unmapped while another CPU is in user mode, which never reaches it";
     "pair-kernel-no-invpcid", NoInvpcid, KERNEL, "as pair-kernel, without INVPCID";
     "pair-kernel-invlpgb", Broadcast, KERNEL, "as pair-kernel, by broadcasts";
+    "pair-kernel-back", OnLoad, KERNEL_BACK, "a page of the kernel is unmapped while another CPU is in another space, and comes back";
+    "pair-kernel-park", OnLoad, KERNEL_PARK, "a page of the kernel is unmapped while another CPU parks, and comes back";
+    "pair-kernel-firmware", OnLoad, KERNEL_CALLED, "a page of the kernel is unmapped while another CPU calls firmware";
+    "pair-kernel-firmware-lazy", OnLoad, KERNEL_CALLED_LAZY, "as pair-kernel-firmware, and the CPU must leave its space meanwhile";
+    "pair-kernel-lazy", OnLoad, KERNEL_LAZY, "a page of the kernel is unmapped while another CPU is lazy, and switches to another space";
+    "pair-trap", OnLoad, TRAP, "a trap frame is unmapped while another CPU is in user mode, in the kernel, or between";
+    "pair-trap-at-exit", AtExit, TRAP, "as pair-trap, with the user's half flushed on exit";
+    "pair-trap-at-exit-no-invpcid", AtExitNoInvpcid, TRAP, "as pair-trap-at-exit, without INVPCID";
+    "pair-trap-back", OnLoad, TRAP_BACK, "a trap frame is unmapped while another CPU is in another space, and comes back";
+    "pair-trap-back-at-exit", AtExit, TRAP_BACK, "as pair-trap-back, with the user's half flushed on exit";
+    "pair-trap-table", OnLoad, TRAP_TABLE, "the table of a trap frame is freed while another CPU is in user mode";
+    "pair-trap-table-at-exit", AtExit, TRAP_TABLE, "as pair-trap-table, with the user's half flushed on exit";
+    "pair-trap-table-back", OnLoad, TRAP_TABLE_BACK, "the table of a trap frame is freed while another CPU switches and parks";
+    "one-kernel-back", One, KERNEL_BACK, "as pair-kernel-back, with one table whose kernel entries are not global";
+    "one-kernel-park", One, KERNEL_PARK, "as pair-kernel-park, with one table whose kernel entries are not global";
     "pair-kernel-riscv", Rv, KERNEL, "as pair-kernel, with a root of the kernel's own";
     "pair-kernel-riscv-sbi", RvSbi, KERNEL, "as pair-kernel-riscv, by remote fences";
     "pair-kernel-riscv-no-asid", RvPlain, KERNEL, "as pair-kernel-riscv, without ASIDs";

@@ -27,6 +27,8 @@ use super::super::{
 pub(in super::super) enum Shape {
     /// Each space has two tables, the kernel's and user mode's.
     TwoTables,
+    /// Each space has one table and one tag, and the kernel's entries are not global.
+    OneTable,
     /// Each space has one table and two tags.
     TwoTags,
     /// The kernel has a root of its own, which maps another page at the address of user mode's.
@@ -139,7 +141,7 @@ macro_rules! by_recency {
 }
 
 macro_rules! on_x86 {
-    ($($(#[doc = $doc:literal])* $name:ident: $has:expr, $flush:expr, { $($tags:tt)* };)*) => {$(
+    ($($(#[doc = $doc:literal])* $name:ident: $has:expr, $tables:expr, { $($tags:tt)* };)*) => {$(
         $(#[doc = $doc])*
         pub(in super::super) enum $name {}
 
@@ -148,7 +150,10 @@ macro_rules! on_x86 {
 
             $($tags)*
 
-            const SHAPE: Shape = Shape::TwoTables;
+            const SHAPE: Shape = match $tables {
+                Tables::One => Shape::OneTable,
+                Tables::Separate(_) => Shape::TwoTables,
+            };
 
             fn config(cpus: usize) -> Config {
                 Config::x86(cpus)
@@ -158,7 +163,7 @@ macro_rules! on_x86 {
                 let config = X86Config {
                     pcids: Use::WherePresent,
                     invlpgb: Use::WherePresent,
-                    tables: Tables::Separate($flush),
+                    tables: $tables,
                     levels: Levels::Four,
                     reserved_root: reserved.0 << 12,
                 };
@@ -182,13 +187,17 @@ macro_rules! on_x86 {
 
 on_x86! {
     /// x86-64: the user's half is flushed where the root is loaded.
-    OnLoad: [true, true, false], UserFlush::OnLoad, { by_recency!(); };
+    OnLoad: [true, true, false], Tables::Separate(UserFlush::OnLoad), { by_recency!(); };
     /// It is flushed on the way to user mode.
-    AtExit: [true, true, false], UserFlush::AtExit, { by_recency!(); };
+    AtExit: [true, true, false], Tables::Separate(UserFlush::AtExit), { by_recency!(); };
     /// The same without `INVPCID`: a PCID that `CR3` does not name goes with all others.
-    NoInvpcid: [true, false, false], UserFlush::OnLoad, { by_recency!(); };
+    NoInvpcid: [true, false, false], Tables::Separate(UserFlush::OnLoad), { by_recency!(); };
+    /// The same, and it is flushed on the way to user mode.
+    AtExitNoInvpcid: [true, false, false], Tables::Separate(UserFlush::AtExit), { by_recency!(); };
+    /// One table for both modes.
+    One: [true, true, false], Tables::One, { by_recency!(); };
     /// Tags that are the same on all CPUs, and `INVLPGB`.
-    Broadcast: [true, true, true], UserFlush::OnLoad, { global!(Cookie::LAST_EPOCH); };
+    Broadcast: [true, true, true], Tables::Separate(UserFlush::OnLoad), { global!(Cookie::LAST_EPOCH); };
 }
 
 macro_rules! on_riscv {

@@ -24,8 +24,8 @@ use lookaside_machine::adversary::{
 
 use self::kind::Shape;
 pub(super) use self::kind::{
-    Arm, ArmRecent, ArmShared, ArmSharedLast, ArmTtbr1, AtExit, Broadcast, Described, Kind,
-    NoInvpcid, OnLoad, Rv, RvLast, RvPlain, RvRecent, RvSbi,
+    Arm, ArmRecent, ArmShared, ArmSharedLast, ArmTtbr1, AtExit, AtExitNoInvpcid, Broadcast,
+    Described, Kind, NoInvpcid, OnLoad, One, Rv, RvLast, RvPlain, RvRecent, RvSbi,
 };
 
 type At<'h, M, T> = &'h CurrentCpu<'h, Platform<M>, T>;
@@ -41,6 +41,10 @@ const FOREIGN_PAGE: Frame = Frame(15);
 /// A page that only the kernel's tables map, where there are any beside user mode's.
 const KERNEL: u64 = 0x1_0000;
 const KERNEL_FRAME: Frame = Frame(0x600);
+
+/// A page that the kernel's tables and user mode's map at the same address, for the trampoline: a trap frame.
+const TRAP: u64 = 0x2_0000;
+const TRAP_FRAME: Frame = Frame(0x601);
 
 /// One act of a CPU's script. Spaces are named by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,6 +83,10 @@ pub(crate) enum Act {
     Batch(usize),
     /// Unmap the page that only the kernel has, flush it on all CPUs, and free the frame.
     UnmapKernel,
+    /// Unmap the trap frame, flush it on all CPUs as an address of the kernel, and free it.
+    UnmapTrap,
+    /// The same, and the table that maps it.
+    FreeTrapTable,
 }
 
 impl Act {
@@ -102,6 +110,8 @@ impl Act {
             "Early" => Self::Early(space),
             "Batch" => Self::Batch(space),
             "UnmapKernel" => Self::UnmapKernel,
+            "UnmapTrap" => Self::UnmapTrap,
+            "FreeTrapTable" => Self::FreeTrapTable,
             _ => return None,
         })
     }
@@ -125,6 +135,8 @@ impl Act {
             | Self::Visit
             | Self::Write
             | Self::UnmapKernel
+            | Self::UnmapTrap
+            | Self::FreeTrapTable
             | Self::Copy => None,
         }
     }
@@ -148,6 +160,29 @@ impl<M: Mmu + 'static> Pair<M> {
     }
 }
 
+/// The trap frame of a kernel.
+#[derive(Clone, Copy)]
+struct Trap {
+    /// The entry that maps it.
+    entry: &'static Word,
+    /// The table of that entry, and the root of the kernel's that names the table; so do those of all spaces.
+    table: Frame,
+    root: Frame,
+}
+
+impl Trap {
+    /// Maps it below `root` and those of all spaces.
+    fn new<M: Mmu>(root: Frame, pairs: &[Pair<M>]) -> Self {
+        let table = tables::allocate();
+        for &root in pairs.iter().flat_map(|pair| &pair.roots).chain([&root]) {
+            // Relaxed: the world is being built.
+            tables::entry(root, TRAP, 1).store(tables::table(table), Ordering::Relaxed);
+        }
+        tables::map(root, TRAP, TRAP_FRAME, Access::WRITE);
+        Self { entry: tables::pte(root, TRAP), table, root }
+    }
+}
+
 /// What the CPUs share.
 pub(super) struct World<M: Mmu + 'static, T: Tags<Platform<M>> + 'static> {
     kind: Described<M, T>,
@@ -164,12 +199,19 @@ pub(super) struct World<M: Mmu + 'static, T: Tags<Platform<M>> + 'static> {
     foreign: Frame,
     /// The entry of the page that only the kernel has, if the scripts unmap it.
     kernel: Option<&'static Word>,
+    /// The trap frame, if the scripts unmap it.
+    trap: Option<Trap>,
     /// Storage for the batch of each space.
     batch_words: Vec<UnsafeCell<Word>>,
 }
 
 impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> World<M, T> {
-    fn new(kind: Described<M, T>, cpus: usize, spaces: usize, has_kernel: bool) -> Self {
+    fn new(
+        kind: Described<M, T>,
+        cpus: usize,
+        spaces: usize,
+        [has_kernel, has_trap]: [bool; 2],
+    ) -> Self {
         let reserved = if kind.shape == Shape::OwnRoot {
             let own = tables::allocate();
             tables::map(own, PAGES[0], KERNEL_PAGE, Access::WRITE);
@@ -197,12 +239,24 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> World<M, T> {
             }
             tables::pte(reserved, KERNEL)
         });
+        let trap = has_trap.then(|| Trap::new(reserved, &pairs));
         let words = || (0..cpus).map(|_| Word::ZERO).collect();
         let (runs, out, way_in) = (words(), words(), words());
         let batch_words = (0..spaces).map(|_| UnsafeCell::new(Word::ZERO)).collect();
         let signal = Word::ZERO;
-        let world =
-            Self { kind, tlb, pairs, runs, out, way_in, signal, foreign, kernel, batch_words };
+        let world = Self {
+            kind,
+            tlb,
+            pairs,
+            runs,
+            out,
+            way_in,
+            signal,
+            foreign,
+            kernel,
+            trap,
+            batch_words,
+        };
         for cpu in 0..cpus {
             as_cpu(CpuId(cpu as u32), || {
                 (kind.set_up)(world.tlb.platform().mmu());
@@ -279,7 +333,9 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> World<M, T> {
                 let own = self.own(&this_cpu).frames[0];
                 self.visit(&this_cpu, || {
                     reaches(own, access(PAGES[0]));
-                    if self.kernel.is_some() && self.kind.shape != Shape::TwoTags {
+                    self.touch_trap();
+                    let separate = [Shape::TwoTables, Shape::OwnRoot].contains(&self.kind.shape);
+                    if self.kernel.is_some() && separate {
                         let hidden = access(KERNEL).is_none();
                         oracle::check(hidden, "user mode reaches a page of the kernel's");
                     }
@@ -299,11 +355,14 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> World<M, T> {
                 if self.kernel.is_some() {
                     reaches(KERNEL_FRAME, access(KERNEL));
                 }
+                self.touch_trap();
                 irq_off();
             }
             Act::Early(number) => self.unmap_early(&this_cpu, number),
             Act::Batch(number) => self.batch(&this_cpu, number),
             Act::UnmapKernel => self.unmap_kernel(&this_cpu),
+            Act::UnmapTrap => self.unmap_trap(&this_cpu, false),
+            Act::FreeTrapTable => self.unmap_trap(&this_cpu, true),
             Act::Unmap(number, page) => self.unmap(&this_cpu, number, page),
             Act::Protect(number) => self.protect(&this_cpu, number),
             Act::FreeTable(number) => self.free_table(&this_cpu, number),
@@ -436,6 +495,35 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> World<M, T> {
         oracle::frame_freed(KERNEL_FRAME);
     }
 
+    /// Reads the trap frame, in either mode.
+    fn touch_trap(&self) {
+        if self.trap.is_some() {
+            reaches(TRAP_FRAME, access(TRAP));
+        }
+    }
+
+    fn unmap_trap(&self, this_cpu: At<'_, M, T>, table: bool) {
+        let trap = self.trap.expect("a trap frame");
+        let mut gather = KernelGather::new(&self.tlb);
+        // Relaxed: the flush makes it visible.
+        if table {
+            let spaces = self.pairs.iter().flat_map(|pair| pair.roots.iter().copied());
+            for root in spaces.chain([trap.root]) {
+                tables::entry(root, TRAP, 1).store(0, Ordering::Relaxed);
+            }
+            gather.unlink_table(page_at(TRAP));
+        } else {
+            trap.entry.store(0, Ordering::Relaxed);
+            gather.revoke(page_at(TRAP));
+        }
+        let _ = this_cpu.flush_kernel(gather);
+        oracle::kernel_revoked(TRAP);
+        oracle::frame_freed(TRAP_FRAME);
+        if table {
+            oracle::table_freed(trap.table);
+        }
+    }
+
     fn protect(&self, this_cpu: At<'_, M, T>, number: usize) {
         let pair = &self.pairs[number];
         let mut gather = Gather::new(pair.space());
@@ -499,8 +587,9 @@ impl<M: SeparateRoots + 'static, T: Tags<Platform<M>> + 'static> Scenario for Sc
     fn build(&self) -> &'static World<M, T> {
         let acts = self.cpus.iter().flatten();
         let spaces = acts.filter_map(|act| act.space()).max().map_or(0, |last| last + 1);
-        let kernel = self.cpus.iter().flatten().any(|act| *act == Act::UnmapKernel);
-        let world = leak(World::new(self.kind, self.cpus.len(), spaces, kernel));
+        let some = |acts: &[Act]| self.cpus.iter().flatten().any(|act| acts.contains(act));
+        let has = [some(&[Act::UnmapKernel]), some(&[Act::UnmapTrap, Act::FreeTrapTable])];
+        let world = leak(World::new(self.kind, self.cpus.len(), spaces, has));
         world.name_words();
         world
     }
