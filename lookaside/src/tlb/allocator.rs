@@ -90,7 +90,8 @@ impl core::str::FromStr for AsidScope {
 /// Every method that takes a [`CurrentCpu`] or a [`AllocatorCpu`] runs on that CPU, with interrupts off.
 ///
 /// `In` is the allocator of the [`Tlb`]: the implementer itself, unless it is a part of an allocator that chooses at
-/// run time, as [`crate::tags::Asids`] does. No method has a default: one that is not passed on does not compile.
+/// run time, as [`crate::tags::Asids`] does. No method has a default that would be wrong for an allocator: any other one that is not
+/// passed on does not compile.
 ///
 /// # Safety
 ///
