@@ -288,9 +288,9 @@ impl<M: Mmu, W: Word> Mmu for CheckedMmu<'_, M, W> {
         ranges: &[VaRange],
         change: TableChange,
     ) -> KernelEntriesLeft {
-        let left = self.mmu.flush_kernel_under(errata, tag, ranges, change);
+        // Early: this CPU loads nothing before it returns.
         self.removed(Invalidation::kernel(ranges, change), Scope::Local);
-        left
+        self.mmu.flush_kernel_under(errata, tag, ranges, change)
     }
 
     fn flush(&self, errata: Errata, entries: Invalidation<'_>, scope: Scope) {

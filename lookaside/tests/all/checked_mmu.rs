@@ -5,8 +5,8 @@ use core::sync::atomic::AtomicU64;
 use lookaside::{
     AddressSpace, Cpu, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
     arch::{
-        Errata, Held, Invalidation, Mmu as _, Properties, Root, Scope, Sharing, TableChange, Tag,
-        Wait,
+        Errata, Held, Invalidation, KernelEntriesLeft, Mmu as _, Properties, Root, Scope, Sharing,
+        TableChange, Tag, Wait,
     },
     conformance::CheckedMmu,
     platform::{CpuId, Targets},
@@ -268,6 +268,10 @@ impl Hardware for Logged {
     }
 }
 
+const LAST: TableChange = TableChange::LastLevel;
+const LEFT_NOTHING: KernelEntriesLeft =
+    KernelEntriesLeft { under_other_tags: false, in_user_half: false };
+
 #[test]
 fn all_of_it_reaches_the_hardware() {
     let words: Vec<_> = (0..CheckedMmu::<TestMmu<Logged>, AtomicU64>::words_for(1, 12))
@@ -283,6 +287,10 @@ fn all_of_it_reaches_the_hardware() {
     assert_eq!(did(&|| mmu.publish(Wait::Now)), "settle");
     assert_eq!(did(&|| mmu.complete_broadcast(none)), "settle");
     assert_eq!(did(&|| mmu.park(none)), "park");
+    assert_eq!(did(&|| mmu.park_and_drop(none)), "flush Tag(Tag(0)) Local, park");
+    let kernel = || assert_eq!(mmu.flush_kernel_under(none, Tag(3), &[], LAST), LEFT_NOTHING);
+    let all = format!("flush {:?} Local", Invalidation::kernel(&[], LAST));
+    assert_eq!(did(&kernel), all);
     // SAFETY: there is no hardware.
     let load = || unsafe { mmu.load(none, Root::new(A), Tag(3), Held::Drop, Sharing::Private) };
     assert_eq!(did(&load), "load 0x1000 3 Drop");
@@ -295,7 +303,8 @@ fn all_of_it_reaches_the_hardware() {
     assert_eq!(did(&|| mmu.flush(none, tag, Scope::Local)), "flush Tag(Tag(3)) Local");
     assert_eq!(did(&|| mmu.begin_broadcast(none, tag)), "flush Tag(Tag(3)) Broadcast");
     let range = VaRange::new(0x1000, 0x3000, 12).unwrap();
-    assert_eq!(mmu.operations(&range, TableChange::LastLevel, Scope::Local), Some(10));
+    assert_eq!(mmu.operations(&range, LAST, Scope::Local), Some(10));
+    assert_eq!(mmu.kernel_operations(&range, LAST, Scope::Local), Some(10));
     assert_eq!(mmu.properties().tag_bits, 12);
     // What it holds was loaded twice, and dropped by a flush: another root may have the tag.
     assert_eq!(mmu.checked_loads(), 2);

@@ -147,7 +147,6 @@ const FLUSHES: &[&str] = &[
     "invalidate_ranges",
     "invalidate_tag",
     "invpcids",
-    "park_and_drop",
     "park_register",
     "park_register_and_drop",
     "publish",

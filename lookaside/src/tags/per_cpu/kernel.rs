@@ -57,10 +57,11 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         this_cpu: &AllocatorCpu<'_, P, T>,
     ) {
         let is_stale = &T::per_cpu(this_cpu.cpu).reserved_is_stale;
-        if is_stale.get() == 0 || this_cpu.has_foreign_root() {
-            return this_cpu.park_register();
+        if is_stale.get() != 0 && !this_cpu.has_foreign_root() {
+            this_cpu.park_register_and_drop();
+            is_stale.set(0);
+        } else {
+            this_cpu.park_register();
         }
-        this_cpu.park_register_and_drop();
-        is_stale.set(0);
     }
 }
