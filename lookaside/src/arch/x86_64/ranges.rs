@@ -152,8 +152,8 @@ impl<I: Instructions> X86<I> {
     ///
     /// `INVLPG` removes the addresses under the current PCID, and all cached upper levels of that PCID, whatever their address
     /// (SDM vol. 3, 4.10.4.1); with AMD's `EFER.TCE` those of the address. Other PCIDs keep theirs, and a CPU uses nothing of a
-    /// PCID that `CR3` does not name (SDM vol. 3, 4.10.2, 4.10.3): a table that was freed is safe until one of them is loaded,
-    /// and then the load drops them.
+    /// PCID that `CR3` does not name but global entries (SDM vol. 3, 4.10.1), which `INVLPG` removes under all. So a table that was
+    /// freed is safe until one of them is loaded, and then the load drops them.
     ///
     /// A user's table maps of the kernel what its trampoline needs: code and data at the same addresses as in the kernel's own
     /// table, a trap frame for example. Which addresses those are only the kernel knows, so the user's half loses every address

@@ -2,7 +2,7 @@
 //! whose entries are not global, with KPTI for example.
 //!
 //! Hardware removes an address cheaply under the tag that the root register names, and the others only all at once. It uses
-//! no entry, and no cached upper level, of a tag that the register does not name (SDM vol. 3, 4.10.2 and 4.10.3; APM vol. 2,
+//! no entry but global ones, and no cached upper level, of a tag that the register does not name (SDM vol. 3, 4.10.1; APM vol. 2,
 //! 5.5). So a flush removes the addresses under the present tag, and *notes* that each other tag must be dropped before the
 //! register names it again. The idea is that of Linux (`invalidate_other`):
 //!
@@ -13,7 +13,7 @@
 //! | that of the reserved root | `reserved_is_stale` | the next park |
 //! | that of foreign roots | none | it holds nothing: entries are dropped when a foreign root is loaded, and again when it goes |
 //!
-//! A switch pays nothing for it: to find no slot is a case that it has anyway. The present slot stays, because initiators of
+//! A switch executes nothing more for it: it may find no slot anyway. The present slot stays, because initiators of
 //! flushes read there how far this CPU has flushed. On a parked CPU no slot is the present one, and all become empty. While a
 //! foreign root is loaded the register names neither the present tag nor the reserved one; then the hardware removes
 //! everything, as it does where it cannot do this at all.
