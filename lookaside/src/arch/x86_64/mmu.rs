@@ -202,9 +202,8 @@ impl<I: Instructions> X86<I> {
     }
 
     /// Whether what a load drops of the user's half is left to the exit to user mode.
-    #[inline]
-    pub(super) const fn defers_user_flush(&self) -> bool {
-        matches!(self.tables, Tables::Separate(UserFlush::AtExit))
+    pub(super) fn defers_user_flush(&self) -> bool {
+        self.tables == Tables::Separate(UserFlush::AtExit)
     }
 
     /// Whether PCIDs are in use.
@@ -262,7 +261,7 @@ impl<I: Instructions> Mmu for X86<I> {
             faults_forget: true,
             reaches_other_tags: self.has_invpcid || !self.has_pcids,
             has_user_tables: matches!(self.tables, Tables::Separate(_)),
-            defers_user_flush: self.defers_user_flush(),
+            defers_user_flush: self.tables == Tables::Separate(UserFlush::AtExit),
             prefers_per_cpu_tags: true,
             ..Properties::plain(self.tag_bits, &costs::TYPICAL)
         }
