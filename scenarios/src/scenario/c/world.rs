@@ -214,7 +214,13 @@ impl<M: Hardware, T: Allocator<M>> World<M, T> {
                 let space = self.at(number);
                 // SAFETY: it is the space's struct.
                 let done = accepted(unsafe {
-                    self.library.flush_page(space, PAGES[0], PAGES_ONLY, cpu as u32, ptr::null_mut())
+                    self.library.flush_page(
+                        space,
+                        PAGES[0],
+                        PAGES_ONLY,
+                        cpu as u32,
+                        ptr::null_mut(),
+                    )
                 });
                 oracle::check(done == 0, "a flush without a wait is not complete");
                 oracle::revoked(cell.root, PAGES[0]);
