@@ -98,6 +98,10 @@ impl Influence {
     /// and no more than what the ends say, since a correlation may be an accident and what the ends do is none.
     fn narrowing(correlation: f64, ends: [f64; 2], range: &Interval) -> f64 {
         let width = (range.high / range.low).ln();
+        // A metric is 0 at an end: no part of such a range is smaller.
+        if !width.is_finite() {
+            return 0.0;
+        }
         let left = width * (1.0 - correlation * correlation).max(0.0).sqrt();
         let most = (ends[0] / ends[1]).ln().abs();
         let less = (width - left).min(most);
@@ -137,7 +141,7 @@ pub struct Answer {
     /// that are as often the best, the one with the better median. Where others are [nearly](Question::near) as often the
     /// best, the first of them all is that which [loses](Self::lost) least. The same one twice if there is one only.
     pub pair: [usize; 2],
-    /// How many times as good the first of them is as the second.
+    /// How many times as good the first of them is as the second; infinite where the metric of one of them is 0.
     pub gain: Interval,
     /// What the answer turns on, most first.
     pub influences: Vec<Influence>,
@@ -213,9 +217,11 @@ fn values(outcomes: &[Vec<Vec<Metric>>], key: &str) -> Vec<Vec<f64>> {
     outcomes.iter().map(|machines| machines.iter().map(value).collect()).collect()
 }
 
-/// How many times as good the first number is as the second.
+/// How many times as good the first number is as the second: once if they are the same, also where both are 0, and infinite
+/// where it is better and the number by which is divided is 0.
 pub(super) fn gain(first: f64, second: f64, better: Better) -> f64 {
     match better {
+        _ if first == second => 1.0,
         Better::Lower => second / first,
         Better::Higher => first / second,
     }

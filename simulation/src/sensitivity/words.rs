@@ -3,12 +3,13 @@
 use lookaside_terminal::grid::{number, times};
 
 use super::{
-    answer::{Answer, Influence, Interval, Otherwise},
+    answer::{Answer, Influence, Interval, Otherwise, best_of},
     sample::Gaps,
 };
 use crate::{
-    data::Quality,
+    data::{Better, Quality},
     experiment::{RECORD, Score},
+    workload::Metric,
 };
 
 /// So many machines show a price that decides half of an answer.
@@ -62,21 +63,45 @@ fn verdict(answer: &Answer, strategies: &[String]) -> String {
         0 => String::new(),
         _ => format!(" (on {} % the best two come to the same)", share(*tied)),
     };
-    format!(
-        "{one} {} best on {} % of {machines} plausible machines of this kind{same}, {} to {} as good as {other} on at least \
-         80 % of them.",
+    let first = format!(
+        "{one} {} best on {} % of {machines} plausible machines of this kind{same}",
         is(one),
-        share(best[*leader]),
-        times(gain.low),
-        times(gain.high),
-    )
+        share(best[*leader])
+    );
+    let of = |strategy: &str| format!("`{}` of {strategy} is 0", answer.metric);
+    let [zero, some] = if is_more_better(answer) { [other, one] } else { [one, other] };
+    match (gain.low.is_finite(), gain.high.is_finite()) {
+        (true, true) => format!(
+            "{first}, {} to {} as good as {other} on at least 80 % of them.",
+            times(gain.low),
+            times(gain.high),
+        ),
+        (true, false) => format!(
+            "{first}, at least {} as good as {other} on at least 80 % of them; on some there is no ratio, as {}.",
+            times(gain.low),
+            of(zero)
+        ),
+        (false, _) => format!(
+            "{first}; on at least 80 % of them there is no ratio, as {} and that of {some} is not.",
+            of(zero)
+        ),
+    }
+}
+
+/// Whether more of the metric that decides is better.
+fn is_more_better(answer: &Answer) -> bool {
+    deciding(answer).is_some_and(|metric| best_of(metric) == Better::Higher)
 }
 
 /// The unit of the metric that decides.
 fn unit(answer: &Answer) -> &'static str {
+    deciding(answer).map_or("", |metric| metric.unit)
+}
+
+/// The metric that decides, of one run.
+fn deciding(answer: &Answer) -> Option<&Metric> {
     let metrics = answer.outcomes.first().and_then(|machines| machines.first());
-    let metric = metrics.into_iter().flatten().find(|one| one.key == answer.metric);
-    metric.map_or("", |metric| metric.unit)
+    metrics.into_iter().flatten().find(|one| one.key == answer.metric)
 }
 
 /// The verb for a side: strategies, traces and knobs are one, settings are several.
@@ -284,7 +309,8 @@ fn influence(one: &Influence, answer: &Answer) -> String {
     let about = &one.number;
     let show = |end: f64| match answer.pair[0] == answer.pair[1] {
         true => number(end),
-        false => times(end),
+        false if end.is_finite() => times(end),
+        false => "no ratio".to_owned(),
     };
     format!(
         "{} ({}, {} to {}: {} to {}, rank correlation {:.2})",

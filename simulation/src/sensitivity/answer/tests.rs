@@ -42,6 +42,16 @@ fn the_best_are_counted_and_ties_for_none_of_the_two() {
 }
 
 #[test]
+fn none_against_none_comes_to_the_same() {
+    let of = answer(&[&[0.0; 4], &[0.0; 4]], 0.01);
+    assert_eq!((of.tied, of.gain), (4, Interval { low: 1.0, median: 1.0, high: 1.0 }));
+    assert!(of.is_tie());
+    // None against some is better by no number of times.
+    let of = answer(&[&[0.0; 4], &[2.0; 4]], 0.01);
+    assert_eq!((of.best, of.pair, of.gain.low), (vec![4, 0], [0, 1], f64::INFINITY));
+}
+
+#[test]
 fn two_that_come_to_the_same_leave_the_first_place_to_no_third() {
     let times: [&[f64]; 3] =
         [&[1.0, 1.0, 1.0, 9.0, 9.0], &[1.001, 1.001, 1.001, 9.0, 9.0], &[5.0, 5.0, 5.0, 1.0, 1.0]];

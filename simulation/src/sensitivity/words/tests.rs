@@ -150,6 +150,19 @@ fn what_comes_to_the_same_is_no_win() {
 }
 
 #[test]
+fn where_there_is_no_ratio_it_is_said_of_what_there_is_none() {
+    let none = f64::INFINITY;
+    // More allocations are better, and there are none with the second.
+    let some = said(&compared([[9.0, 1.0], [0.0, 1.0]], [2.0, none, none], [9, 1]));
+    let words = "linux is best on 90 % of 10 plausible machines of this kind, at least 2.00x as good as lookaside on at least 80 % \
+                 of them; on some there is no ratio, as `allocs` of lookaside is 0.";
+    assert!(some.contains(words) && !some.contains("inf"), "{some}");
+    let all = said(&compared([[9.0, 1.0], [0.0, 1.0]], [none; 3], [10, 0]));
+    let words = "of this kind; on at least 80 % of them there is no ratio, as `allocs` of lookaside is 0 and that of linux is not.";
+    assert!(all.contains(words) && !all.contains("inf"), "{all}");
+}
+
+#[test]
 fn settings_are_several() {
     let names = ["the recorded settings".to_owned(), "cpus=8".to_owned()];
     let of = compared([[9.0, 1.0], [8.0, 1.0]], [1.1, 1.2, 1.3], [9, 1]);
