@@ -110,7 +110,7 @@ pub fn check_options<'g>(
         Some(option) => {
             let known = known.iter().map(String::as_str);
             let Refused(why) = lookaside_terminal::names::unknown("option", option, known);
-            Err(Refused(format!("workload `{name}`: {why}")))
+            Err(Refused(format!("workload `{}`: {why}", shown(name))))
         }
     }
 }
@@ -183,7 +183,8 @@ impl Entry {
 pub fn check_x(name: &str, x: f64) -> Result<(), Refused> {
     if file::is_path(name) {
         return Err(Refused(format!(
-            "workload `{name}` has no x; `cpus` is the number of its CPUs"
+            "workload `{}` has no x; `cpus` is the number of its CPUs",
+            shown(name)
         )));
     }
     let entry = find(name)?;
@@ -295,6 +296,11 @@ pub fn admit(text: &Text) -> Result<String, Refused> {
         known.insert(name.clone(), Arc::new(workload));
     }
     Ok(name)
+}
+
+/// What people call the workload of this name: that of a text which [was admitted](admit) has all of it in the name.
+fn shown(name: &str) -> &str {
+    name.split_once('\n').map_or(name, |(shown, _)| shown)
 }
 
 /// The workload of that name.
