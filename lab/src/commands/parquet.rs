@@ -14,7 +14,7 @@ pub(crate) struct Column {
 /// The values of a column. Those that are `None` are null.
 pub(crate) enum Values {
     Texts(Vec<Option<String>>),
-    Wholes(Vec<Option<i64>>),
+    Wholes(Vec<Option<u64>>),
     Numbers(Vec<Option<f64>>),
 }
 
@@ -24,6 +24,9 @@ const OPTIONAL: i32 = 1;
 /// `PLAIN` and `RLE` of `Encoding`.
 const PLAIN: i32 = 0;
 const RLE: i32 = 3;
+/// Of `ConvertedType`.
+const UTF8: i32 = 0;
+const UINT_64: i32 = 14;
 
 impl Values {
     fn count(&self) -> usize {
@@ -118,8 +121,10 @@ fn footer(columns: &[Column], places: &[[usize; 2]], rows: usize) -> Vec<u8> {
         element.int(1, column.values.kind());
         element.int(3, OPTIONAL);
         element.text(4, &column.name);
-        if matches!(column.values, Values::Texts(_)) {
-            element.int(6, 0); // UTF8
+        match column.values {
+            Values::Texts(_) => element.int(6, UTF8),
+            Values::Wholes(_) => element.int(6, UINT_64),
+            Values::Numbers(_) => {}
         }
         schema.push(element);
         let mut data = Struct::default();
@@ -250,7 +255,7 @@ mod tests {
         };
         let many = (0..20).map(|i| Column {
             name: format!("c{i}"),
-            values: Values::Wholes(vec![Some(i - 10), Some(i64::MIN + i), None, Some(i64::MAX)]),
+            values: Values::Wholes(vec![Some(i), Some((1 << 63) + i), None, Some(u64::MAX)]),
         });
         let mut columns = vec![
             Column {

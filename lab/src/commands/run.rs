@@ -10,7 +10,7 @@ use lookaside_simulation::{
     data::{Machine, Sockets},
     reproduce::{Book, Run},
     sensitivity::{Answer, Gaps, Question, TIE, words},
-    strategy,
+    strategy, sweep,
     workload::{self, Outcome},
 };
 use lookaside_terminal::{Refused, grid::Grid, names, plain, tell};
@@ -98,6 +98,8 @@ struct Metric {
     values: [f64; 3],
     /// All of them, in the order of the seeds.
     all: Vec<f64>,
+    /// Why it is 0, where that is as nothing was counted.
+    remark: Option<String>,
 }
 
 /// Runs `lookaside run`.
@@ -214,7 +216,9 @@ impl Results {
             let [least, greatest] = [values[0], values[values.len() - 1]];
             let median = f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2]);
             let (key, unit) = (first.metrics[i].key, first.metrics[i].unit);
-            Metric { key, unit, values: [median, least, greatest], all }
+            let remark =
+                sweep::remark(outcomes.iter().map(|one| sweep::unreached(&one.notes, key)));
+            Metric { key, unit, values: [median, least, greatest], all, remark }
         };
         Self {
             strategy: strategy.to_owned(),

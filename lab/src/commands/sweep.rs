@@ -156,7 +156,8 @@ fn grid(swept: &Swept, over: &str) -> Grid {
     let median = format!("{}{unit}", swept.metric);
     // Where it is over something else, each row says on how many.
     let cpus = (over != "cpus").then_some("CPUs");
-    let header = ["machine", "strategy", over].into_iter().chain(cpus);
+    let x = sweep::column(over, &swept.metric);
+    let header = ["machine", "strategy", x].into_iter().chain(cpus);
     let header = header.chain([&*median, "least", "greatest", "remark"]);
     let mut grid = Grid::new(header, &[0, 1, if cpus.is_some() { 7 } else { 6 }]);
     for curve in &swept.curves {
@@ -170,7 +171,9 @@ fn grid(swept: &Swept, over: &str) -> Grid {
                     let numbers = [spread.median(), spread.least(), spread.greatest()];
                     row.extend(numbers.map(number));
                     let sides = spread.sides().map(|_| "bistable");
-                    row.push(sides.unwrap_or_default().to_owned());
+                    let words: Vec<&str> =
+                        sides.into_iter().chain(point.remark.as_deref()).collect();
+                    row.push(words.join("; "));
                 }
             }
             grid.row(row);
@@ -201,7 +204,7 @@ fn to_json(swept: &Swept, over: &str) -> String {
                 "x": point.x,
                 "cpus": point.cpus,
                 "samples": point.samples.as_ref().ok(),
-                "problem": point.samples.as_ref().err(),
+                "problem": point.samples.as_ref().err().or(point.remark.as_ref()),
             })
         })
     });
@@ -237,21 +240,16 @@ fn to_parquet(swept: &Swept, over: &str, [seed, seeds]: [u64; 2]) -> Vec<u8> {
             machines.push(Some(curve.machine.clone()));
             strategies.push(Some(curve.strategy.clone()));
             places.push(Some(point.x));
-            numbers.push(Some(seed.wrapping_add(i) as i64));
+            numbers.push(Some(seed.wrapping_add(i)));
             values.push(point.samples.as_ref().ok().and_then(|all| all.get(i as usize)).copied());
-            problems.push(point.samples.as_ref().err().cloned());
+            problems.push(point.samples.as_ref().err().or(point.remark.as_ref()).cloned());
         }
     }
-    // A sweep over an option that has the name of a column.
-    let over = match over {
-        "machine" | "strategy" | "seed" | "value" | "problem" => "x",
-        other => other,
-    };
     let column = |name: &str, values| Column { name: name.to_owned(), values };
     parquet::file(&[
         column("machine", Values::Texts(machines)),
         column("strategy", Values::Texts(strategies)),
-        column(over, Values::Numbers(places)),
+        column(sweep::column(over, &swept.metric), Values::Numbers(places)),
         column("seed", Values::Wholes(numbers)),
         column("value", Values::Numbers(values)),
         column("problem", Values::Texts(problems)),

@@ -7,6 +7,7 @@
 //! A [`ParameterSweep`] says what to run. [`Prepared`], it runs at once, or sample by sample, in any order and in
 //! several processes, and [gathers](Prepared::gather) what they gave.
 
+mod columns;
 mod crossover;
 pub mod page;
 mod values;
@@ -16,12 +17,13 @@ use lookaside_terminal::{Refused, counted, names};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+pub use columns::column;
 pub use crossover::{Crossover, crossovers};
 pub use values::values;
 
 use crate::{
     data::{Better, Machine, Ranges},
-    reproduce::{Measured, Run, Settings},
+    reproduce::{Run, Settings},
     sensitivity::{best_of, plausible},
     strategy, workload,
 };
@@ -105,6 +107,8 @@ pub struct Sample {
     pub cpus: usize,
     /// How many events were simulated.
     pub events: u64,
+    /// What is to be known of the value: that it is 0 as nothing was counted.
+    pub remark: Option<String>,
 }
 
 /// A point of a curve.
@@ -116,6 +120,8 @@ pub struct Point {
     pub cpus: Option<usize>,
     /// The samples, in order; or why there are none.
     pub samples: Result<Vec<f64>, String>,
+    /// What is to be known of the samples: of which the metric is 0 as no thread came to it.
+    pub remark: Option<String>,
 }
 
 /// The curve of a strategy on a machine.
@@ -318,12 +324,12 @@ impl Prepared {
             seed: sweep.seeds[0].wrapping_add(sample as u64),
         };
         let names = given.keys().map(String::as_str);
-        let measured = Measured::from(run.outcome_with(&machine, names, 0)?);
-        let metrics = &measured.metrics;
+        let outcome = run.outcome_with(&machine, names, 0)?;
+        let metrics = &outcome.metrics;
         let found = match &sweep.metric {
             None => metrics.first(),
             Some(name) => {
-                measured.metric(name)?;
+                outcome.metric(name)?;
                 metrics.iter().find(|metric| metric.key == name)
             }
         };
@@ -336,8 +342,9 @@ impl Prepared {
             unit: metric.unit.to_owned(),
             better: best_of(metric),
             value: metric.value,
-            cpus: measured.cpus,
-            events: measured.events,
+            cpus: outcome.report.cpus.len(),
+            events: outcome.report.events,
+            remark: unreached(&outcome.notes, metric.key).map(str::to_owned),
         })
     }
 
@@ -360,6 +367,7 @@ impl Prepared {
                 .iter()
                 .map(|one| one.as_ref().map(|one| one.value).map_err(|why| summary(&why.0)))
                 .collect(),
+            remark: remark(samples.iter().flatten().map(|one| one.remark.as_deref())),
         };
         let curve = |(number, samples): (usize, &[&[Result<Sample, Refused>]])| {
             let [machine, strategy, _] = self.place(number * values.len());
@@ -436,6 +444,24 @@ pub fn price(name: &str, nanoseconds: f64) -> Result<(Price, f64), Refused> {
             Err(Refused(format!("`{name}` is {nanoseconds} ns; a price is from 0 to a second")))
         }
     }
+}
+
+/// The note of a run that says why this metric is 0: what counts it was never reached.
+#[must_use]
+pub fn unreached<'n>(notes: &'n [String], metric: &str) -> Option<&'n str> {
+    let begin = format!("`{metric}` is 0 as ");
+    notes.iter().find(|note| note.contains(&begin)).map(String::as_str)
+}
+
+/// What is to be known of several runs of which some have such a note: the first, with how many they are if not all.
+pub fn remark<'n>(runs: impl Iterator<Item = Option<&'n str>>) -> Option<String> {
+    let runs: Vec<Option<&str>> = runs.collect();
+    let notes: Vec<&str> = runs.iter().flatten().copied().collect();
+    let first = notes.first()?;
+    Some(match notes.len() == runs.len() {
+        true => (*first).to_owned(),
+        false => format!("in {} of {} samples: {first}", notes.len(), runs.len()),
+    })
 }
 
 /// A failure in one line: what comes before its history.

@@ -301,7 +301,12 @@ fn table(curves: &[&Curve], over: &str) -> String {
                     let spread = Spread::of(samples);
                     let [least, greatest] = [spread.least(), spread.greatest()].map(number);
                     let sides = spread.sides().map_or("", |_| ", bistable");
-                    format!("{} ({least} to {greatest}{sides})", number(spread.median()))
+                    let remark = curve.points[i]
+                        .remark
+                        .as_ref()
+                        .map_or(String::new(), |remark| format!(": {remark}"));
+                    let median = number(spread.median());
+                    format!("{median} ({least} to {greatest}{sides}){}", escaped(&remark))
                 }
             };
             let _ = write!(text, "<td>{cell}</td>");

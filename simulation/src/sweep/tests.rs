@@ -6,7 +6,12 @@ fn curve(strategy: &str, points: &[(f64, &[f64])]) -> Curve {
         strategy: strategy.to_owned(),
         points: points
             .iter()
-            .map(|&(x, samples)| Point { x, cpus: Some(2), samples: Ok(samples.to_vec()) })
+            .map(|&(x, samples)| Point {
+                x,
+                cpus: Some(2),
+                samples: Ok(samples.to_vec()),
+                remark: None,
+            })
             .collect(),
     }
 }

@@ -72,8 +72,8 @@ fn plain(value: f64) -> String {
 }
 
 /// The metrics, those of the same name together. What plausible machines say comes first: a value with the numbers of the
-/// file alone may not even be among theirs.
-fn metrics(shown: &Shown, spread: bool, form: Form) -> Grid {
+/// file alone may not even be among theirs. With `remarks`, which are sentences beside the table otherwise, in a column.
+fn metrics(shown: &Shown, spread: bool, form: Form, remarks: bool) -> Grid {
     let Shown { results, answer, .. } = shown;
     let mut header = vec!["metric", "unit", "strategy"];
     if answer.is_some() {
@@ -85,6 +85,9 @@ fn metrics(shown: &Shown, spread: bool, form: Form) -> Grid {
         (false, false) => &["value"],
     });
     header.push("ratio");
+    if remarks {
+        header.push("remark");
+    }
     let mut grid = Grid::new(header, &[0, 1, 2]);
     for metric in &results[0].metrics {
         for (strategy, one) in results.iter().enumerate() {
@@ -109,6 +112,9 @@ fn metrics(shown: &Shown, spread: bool, form: Form) -> Grid {
                 None => one.ratio(&results[0], found.key),
             };
             row.push(ratio.filter(|ratio| ratio.is_finite()).map(form.ratio).unwrap_or_default());
+            if remarks {
+                row.push(found.remark.clone().unwrap_or_default());
+            }
             grid.row(row);
         }
     }
@@ -131,7 +137,7 @@ fn counters(results: &[Results]) -> Grid {
 
 /// The metrics for a spreadsheet.
 pub(super) fn to_csv(arguments: &Arguments, shown: &Shown) -> String {
-    metrics(shown, arguments.seeds > 1, PLAIN).to_csv()
+    metrics(shown, arguments.seeds > 1, PLAIN, true).to_csv()
 }
 
 /// All of it for people.
@@ -157,7 +163,7 @@ pub(super) fn to_text(
         1 => format!(", seed {seed}"),
         _ => format!(", {seeds} seeds from {seed} on"),
     };
-    let metrics = form(&metrics(shown, *seeds > 1, READ));
+    let metrics = form(&metrics(shown, *seeds > 1, READ, false));
     let counters = form(&counters(&shown.results));
     let first = if *seeds > 1 { " with the first seed" } else { "" };
     let mut certainty = String::new();
