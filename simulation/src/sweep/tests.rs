@@ -46,6 +46,48 @@ fn curves_that_do_not_cross_have_no_crossover() {
     assert_eq!(crossovers(&swept(vec![a, b])), []);
 }
 
+/// The crossovers of two curves with a sample at each place.
+fn crossings(better: Better, points: &[(f64, f64, f64)]) -> Vec<Crossover> {
+    let of = |value: fn(&(f64, f64, f64)) -> f64| {
+        points.iter().map(move |point| (point.0, [value(point)])).collect::<Vec<_>>()
+    };
+    let [a, b] = [of(|point| point.1), of(|point| point.2)];
+    let slices = |all: &[(f64, [f64; 1])], name: &str| {
+        curve(name, &all.iter().map(|(x, samples)| (*x, &samples[..])).collect::<Vec<_>>())
+    };
+    crossovers(&Swept { better, ..swept(vec![slices(&a, "a"), slices(&b, "b")]) })
+}
+
+#[test]
+fn a_metric_of_0_leads_or_ties_and_curves_cross_at_a_number() {
+    let none: [Crossover; 0] = [];
+    // Both have none of it at the first point: no lead that is lost.
+    let tie = [(1.0, 0.0, 0.0), (2.0, 3.0, 4.0), (4.0, 5.0, 6.0)];
+    assert_eq!(crossings(Better::Lower, &tie), none);
+    assert_eq!(
+        crossings(Better::Lower, &[(1.0, 0.0, 2.0), (2.0, 0.0, 0.0), (4.0, 3.0, 4.0)]),
+        none
+    );
+    // From none against 4 to 4 against none: in the middle, which of 1 and 4 is 2 by logarithms.
+    let found = crossings(Better::Lower, &[(1.0, 0.0, 4.0), (4.0, 4.0, 0.0)]);
+    assert_eq!((found.len(), found[0].at, found[0].certainty), (1, 2.0, 1.0));
+    assert_eq!(found[0].strategies, ["a", "b"].map(str::to_owned));
+    // More is better, one ratio is finite, and places have no logarithm.
+    let found = crossings(Better::Higher, &[(0.0, 0.0, 3.0), (4.0, 2.0, 1.0)]);
+    assert_eq!((found[0].at, found[0].between), (3.0, [0.0, 4.0]));
+    assert_eq!(found[0].strategies, ["b", "a"].map(str::to_owned));
+}
+
+#[test]
+fn curves_cross_over_points_at_which_they_tie() {
+    let points = [(1.0, 1.0, 2.0), (2.0, 3.0, 3.0), (8.0, 0.0, 0.0), (16.0, 5.0, 4.0)];
+    let found = crossings(Better::Lower, &points);
+    assert_eq!((found.len(), found[0].between), (1, [1.0, 16.0]));
+    assert_eq!(found[0].at, 4.0, "in the middle of where they tie");
+    // Touching is no crossing.
+    assert_eq!(crossings(Better::Lower, &[(1.0, 1.0, 2.0), (2.0, 3.0, 3.0), (4.0, 4.0, 5.0)]), []);
+}
+
 #[test]
 fn names_are_of_cpus_prices_and_options() {
     assert_eq!(Over::of("cpus"), Over::Cpus);
