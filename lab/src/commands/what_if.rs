@@ -63,9 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     options.output.check()?;
     plausible.check()?;
     let Some(file) = file.as_ref().filter(|_| !list) else {
-        let mut grid = Grid::new(["knob", "in Linux"], &[0, 1]);
-        KNOBS.iter().for_each(|(form, about)| grid.row([*form, *about]));
-        options.output.write(&grid.to_text())?;
+        options.output.write(&knob_list(options.output.format))?;
         return Ok(ExitCode::SUCCESS);
     };
     check_trace(file)?;
@@ -79,6 +77,22 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     match knobs.is_empty() {
         true => each::each(&case),
         false => together(&case, &knobs),
+    }
+}
+
+/// The knobs, and what each is in Linux.
+fn knob_list(format: Format) -> String {
+    let mut grid = Grid::new(["knob", "in Linux"], &[0, 1]);
+    KNOBS.iter().for_each(|(form, about)| grid.row([*form, *about]));
+    match format {
+        Format::Json => {
+            let rows = KNOBS.iter().map(|(form, about)| json!({ "knob": form, "linux": about }));
+            let document = json!({ "version": 1, "knobs": rows.collect::<Vec<_>>() });
+            format!("{document:#}\n")
+        }
+        Format::Csv => grid.to_csv(),
+        Format::Markdown => grid.to_markdown(),
+        Format::Table => grid.to_text(),
     }
 }
 
