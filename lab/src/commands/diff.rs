@@ -1,6 +1,6 @@
 //! `lookaside diff`: what changed between two recordings, or for one between two settings.
 
-use std::process::ExitCode;
+use std::{collections::BTreeSet, fs, path::PathBuf, process::ExitCode};
 
 use lookaside_replay::{
     difference::{Change, Difference, Per},
@@ -56,6 +56,18 @@ enum Each {
     Second,
 }
 
+/// Refuses a recording that is named twice on a side, by whatever path: its numbers would count as those of two runs, which do
+/// not differ.
+fn each_once(paths: &[PathBuf]) -> Result<(), Refused> {
+    let mut known = BTreeSet::new();
+    // What cannot be read is refused by its name.
+    let place = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    match paths.iter().find(|path| !known.insert(place(path))) {
+        None => Ok(()),
+        Some(path) => Err(Refused(format!("`{}` is named twice: leave one out", path.display()))),
+    }
+}
+
 /// Runs `lookaside diff`.
 pub(crate) fn run(arguments: &Arguments) -> super::Result {
     let Arguments { first, second, with, against, per, plausible, options } = arguments;
@@ -71,6 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         if paths.is_empty() {
             return Err(Refused(format!("`{text}` names no trace")).into());
         }
+        each_once(&paths)?;
         paths.iter().map(|path| Read::open(path)).collect()
     };
     let firsts = open(first)?;
@@ -186,8 +199,7 @@ fn split(texts: &[String]) -> Vec<String> {
 
 /// Figures of two machines cannot be compared.
 fn one_machine(sides: &[Vec<Scenario>; 2]) -> Result<(), Refused> {
-    let keys: std::collections::BTreeSet<_> =
-        sides.iter().flatten().map(|side| &side.machine.key).collect();
+    let keys: BTreeSet<_> = sides.iter().flatten().map(|side| &side.machine.key).collect();
     if keys.len() > 1 {
         let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
         return Err(Refused(format!(
