@@ -26,11 +26,20 @@ pub(crate) struct Manual {
 }
 
 /// Prints the completions of all commands.
-pub(crate) fn completions(arguments: &Completions, mut commands: clap::Command) -> super::Result {
+pub(crate) fn completions(arguments: &Completions, commands: clap::Command) -> super::Result {
     let mut text = Vec::new();
-    clap_complete::generate(arguments.shell, &mut commands, "lookaside", &mut text);
+    let mut visible = visible(&commands);
+    clap_complete::generate(arguments.shell, &mut visible, "lookaside", &mut text);
     print(&String::from_utf8(text)?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The commands without those that are hidden, which nobody is to complete.
+fn visible(commands: &clap::Command) -> clap::Command {
+    clap::Command::new("lookaside")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(commands.get_arguments().cloned())
+        .subcommands(commands.get_subcommands().filter(|one| !one.is_hide_set()).cloned())
 }
 
 /// Writes the pages of the manual.
