@@ -107,6 +107,10 @@ impl Choice<'_> {
                 usual_strategies(machine).iter().map(|&name| name.to_owned()).collect()
             }
         };
+        if self.validate && machine.isa != Isa::X86_64 {
+            let why = "the kernel's counts are those of x86 kernels that interrupt: `--validate` needs a machine of x86";
+            return Err(Refused(format!("{why}, and `{}` is none", machine.key)));
+        }
         for name in &strategies {
             strategy::find(name, machine)?;
         }
@@ -156,6 +160,11 @@ impl Choice<'_> {
         let mut set = WorkingSet::of_build(&book.options("build", &BTreeMap::new()))?;
         if self.working_set.is_empty() {
             return Ok((set, "what a compiler was seen to use".into()));
+        }
+        let named: Vec<&str> = self.working_set.iter().map(|(name, _)| name.as_str()).collect();
+        if let Some(name) = names::repeated(&named) {
+            let why = format!("part `{name}` of the working set is given twice: leave one out");
+            return Err(Refused(why));
         }
         for (name, value) in self.working_set {
             let whole = || match value.fract() == 0.0 && (0.0..=f64::from(1 << 20)).contains(value)
