@@ -24,7 +24,14 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("check-generate", &["check --generate --steps 20000"]),
     ("diff", &["diff traces/sort.trace --with ceiling=1 --seeds 1"]),
     ("differential", &["differential --ops 1"]),
-    ("experiments", &["experiments workloads/mprotect-none.toml --seeds 1"]),
+    (
+        "experiments",
+        &[
+            "experiments workloads/mprotect-none.toml --seeds 1",
+            // One value over another, which has no unit.
+            "experiments workloads/context-switch1-genoa.toml --seeds 1",
+        ],
+    ),
     ("explain", &["explain storm/zen4/lookaside --cpus 2 --option operations=200"]),
     ("import", &["import traces/sort.trace"]),
     ("list", &["list", "list machines"]),
@@ -38,9 +45,13 @@ const COMMANDS: &[(&str, &[&str])] = &[
              --plausible 12",
             "run storm --machine zen4 --cpus 2 --option operations=200 --plausible 0",
             "run fresh_spaces --machine zen4 --x 4 --plausible 0",
+            // There is none of the metric, and no ratio.
+            "run workloads/munmap-all.toml --machine zen4 --strategy lookaside,linux-ipi-2025 --cpus 1 --metric interrupts \
+             --plausible 12",
         ],
     ),
     ("what-if", &["what-if traces/sort.trace ceiling=1 --seeds 1", "what-if traces/sort.trace"]),
+    ("what-if-list", &["what-if --list"]),
     ("zoo", &["zoo acknowledge-before-flush fire-and-forget"]),
 ];
 /// Schemas of what cannot be run like this: `hunt` needs an emulator and a kernel, so a test of its own holds what it writes
@@ -81,11 +92,17 @@ fn the_json_of_a_sweep_fits_its_schema() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("sweep.json");
     let path = file.to_str().expect("a path");
-    // With 20 operations the strategies are close, so that curves may cross; one point has too many CPUs.
-    let sweep = "sweep storm --machine zen4 --over cpus=2,4,64 --strategy lookaside,linux-ipi-2025 --seeds 2 --option operations=20 -o";
-    let words: Vec<&str> = sweep.split_whitespace().chain([path]).collect();
-    lab(&words);
-    fits("sweep", &fs::read_to_string(&file).expect("the file"));
+    // With 20 operations the strategies are close, so that curves may cross; one point has too many CPUs. On one CPU no strategy
+    // sends an interrupt, and neither leads.
+    for sweep in [
+        "sweep storm --option operations=20 --over cpus=2,4,64",
+        "sweep workloads/munmap-all.toml --over cpus=1,2,4 --metric interrupts",
+    ] {
+        let more = "--machine zen4 --strategy lookaside,linux-ipi-2025 --seeds 2 -o";
+        let words = sweep.split_whitespace().chain(more.split_whitespace()).chain([path]);
+        lab(&words.collect::<Vec<_>>());
+        fits("sweep", &fs::read_to_string(&file).expect("the file"));
+    }
 }
 
 #[test]
