@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    job::Work,
+    job::{Work, distinct},
     table::{Document, Kind, Table},
 };
 
@@ -36,6 +36,7 @@ impl Spec {
         if let Some(deep) = preemptions.filter(|deep| !(1..=DEEPEST).contains(deep)) {
             return Err(Refused(format!("{deep} pre-emptions; from 1 to {DEEPEST} are explored")));
         }
+        distinct(&self.seeds)?;
         let subjects = check::select(&self.names)?;
         let each = |seed: u32| subjects.iter().map(move |&subject| (seed, subject));
         let tasks: Vec<_> = self.seeds.iter().flat_map(|&seed| each(seed)).collect();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    job::Work,
+    job::{Work, distinct},
     table::{Document, Kind, Table},
 };
 
@@ -35,6 +35,7 @@ impl Spec {
         if let Some((name, _)) = numbers.iter().find(|(_, number)| *number == 0) {
             return Err(Refused(format!("`{name}` is 0, which asks for nothing")));
         }
+        distinct(&self.seeds)?;
         match self.seeds.is_empty() {
             true => Err(Refused("there is no seed".to_owned())),
             false => Ok(self),

@@ -1,9 +1,12 @@
 //! Jobs as bytes, and their tasks.
 
+use std::collections::BTreeSet;
+
 use lookaside_checking::check;
 use lookaside_terminal::Refused;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::{generate, replay, sweep, table::Document};
 
@@ -93,24 +96,46 @@ impl Spec {
     }
 }
 
-/// What a task has given, or why it was refused. A refusal is a result: to run the task again gives it again.
-pub(crate) fn result(work: &dyn Work, task: usize) -> String {
-    match work.run(task) {
-        Ok(value) => json!({ "ok": value }).to_string(),
-        Err(Refused(why)) => json!({ "refused": why }).to_string(),
-    }
+/// The SHA-256 of a job's bytes.
+pub(crate) fn digest(job: &[u8]) -> String {
+    Sha256::digest(job).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The tables of all results, as a text.
-pub(crate) fn gather(work: &dyn Work, results: &[String]) -> Result<String, Refused> {
+/// What a task of the job with this digest has given, or why it was refused, with which task it is. A refusal is a result: to
+/// run the task again gives it again.
+pub(crate) fn result(work: &dyn Work, digest: &str, task: usize) -> String {
+    let (key, value) = match work.run(task) {
+        Ok(value) => ("ok", value),
+        Err(Refused(why)) => ("refused", json!(why)),
+    };
+    json!({ "job": digest, "task": task, key: value }).to_string()
+}
+
+/// The tables of all results, which come in any order, as a text.
+pub(crate) fn gather(work: &dyn Work, digest: &str, results: &[String]) -> Result<String, Refused> {
     let tasks = work.tasks();
     if results.len() != tasks {
         return Err(Refused(format!("{} results of {tasks} tasks", results.len())));
     }
-    let mut values = Vec::new();
+    let mut in_order: Vec<Option<Value>> = vec![None; tasks];
     for text in results {
         let bad = || Refused("a result is no result of a task of lookaside".to_owned());
-        let mut result: Value = serde_json::from_str(text).map_err(|_| bad())?;
+        let result: Value = serde_json::from_str(text).map_err(|_| bad())?;
+        let (job, task) = (result["job"].as_str(), result["task"].as_u64());
+        let (job, task) = (job.ok_or_else(bad)?, task.ok_or_else(bad)? as usize);
+        if job != digest {
+            return Err(Refused(format!("a result of task {task} is of another job")));
+        }
+        let place = in_order.get_mut(task).ok_or_else(bad)?;
+        if place.replace(result).is_some() {
+            let label = work.label(task);
+            return Err(Refused(format!("there are two results of task {task} ({label})")));
+        }
+    }
+    let mut values = Vec::new();
+    // As many as there are tasks, and none of them twice.
+    for mut result in in_order.into_iter().flatten() {
+        let bad = || Refused("a result has nothing that a task gave".to_owned());
         if let Some(why) = result["refused"].as_str() {
             return Err(Refused(why.to_owned()));
         }
@@ -118,4 +143,13 @@ pub(crate) fn gather(work: &dyn Work, results: &[String]) -> Result<String, Refu
     }
     let document = work.gather(values)?;
     serde_json::to_string(&document).map_err(Refused::because)
+}
+
+/// Refuses a seed that is there twice: its programs or schedules would be counted twice.
+pub(crate) fn distinct(seeds: &[u32]) -> Result<(), Refused> {
+    let mut known = BTreeSet::new();
+    match seeds.iter().find(|&seed| !known.insert(seed)) {
+        None => Ok(()),
+        Some(seed) => Err(Refused(format!("seed {seed} is named twice: leave one out"))),
+    }
 }

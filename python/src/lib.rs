@@ -16,7 +16,7 @@ mod table;
 use std::borrow::Cow;
 
 use lookaside_terminal::Refused;
-use pyo3::{prelude::*, types::PyTuple};
+use pyo3::{exceptions::PyOverflowError, prelude::*, types::PyTuple};
 
 use self::job::{Spec, Work};
 
@@ -39,6 +39,8 @@ fn raise(Refused(why): Refused) -> PyErr {
 #[pyclass(frozen, module = "lookaside._native")]
 struct Job {
     bytes: Vec<u8>,
+    /// Which job it is: what results are of.
+    digest: String,
     work: Box<dyn Work>,
 }
 
@@ -47,7 +49,8 @@ impl Job {
     fn new(py: Python<'_>, spec: Spec) -> PyResult<Self> {
         py.detach(|| {
             let bytes = spec.to_bytes();
-            Ok(Self { bytes, work: spec.work()? })
+            let digest = job::digest(&bytes);
+            Ok(Self { bytes, digest, work: spec.work()? })
         })
         .map_err(raise)
     }
@@ -159,15 +162,14 @@ impl Job {
     }
 
     /// What a task is about, in a few words.
-    fn label(&self, task: usize) -> PyResult<String> {
-        self.within(task)?;
-        Ok(self.work.label(task))
+    fn label(&self, task: &Bound<'_, PyAny>) -> PyResult<String> {
+        Ok(self.work.label(self.within(task)?))
     }
 
     /// Runs a task.
-    fn run_task(&self, py: Python<'_>, task: usize) -> PyResult<String> {
-        self.within(task)?;
-        Ok(py.detach(|| job::result(&*self.work, task)))
+    fn run_task(&self, py: Python<'_>, task: &Bound<'_, PyAny>) -> PyResult<String> {
+        let task = self.within(task)?;
+        Ok(py.detach(|| job::result(&*self.work, &self.digest, task)))
     }
 
     /// Runs all tasks on so many threads (0: one for each processor), and calls `progress` with how many are done.
@@ -177,12 +179,13 @@ impl Job {
         threads: usize,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Vec<String>> {
-        run::run(py, &*self.work, threads, progress.as_ref())
+        run::run(py, (&*self.work, &self.digest), threads, progress.as_ref())
     }
 
-    /// Makes tables of the results of all tasks, in the order of the tasks.
+    /// Makes tables of the results of all tasks, which may come in any order: each has the digest of its job and the number of
+    /// its task in it.
     fn gather(&self, py: Python<'_>, results: Vec<String>) -> PyResult<String> {
-        py.detach(|| job::gather(&*self.work, &results)).map_err(raise)
+        py.detach(|| job::gather(&*self.work, &self.digest, &results)).map_err(raise)
     }
 
     fn __reduce__<'p>(slf: &Bound<'p, Self>) -> PyResult<(Bound<'p, PyAny>, Bound<'p, PyTuple>)> {
@@ -193,11 +196,14 @@ impl Job {
 }
 
 impl Job {
-    fn within(&self, task: usize) -> PyResult<()> {
+    /// The number of a task.
+    fn within(&self, task: &Bound<'_, PyAny>) -> PyResult<usize> {
         let tasks = self.work.tasks();
-        match task < tasks {
-            true => Ok(()),
-            false => Err(raise(Refused(format!("there is no task {task}: the job has {tasks}")))),
+        match task.extract::<usize>() {
+            Ok(number) if number < tasks => Ok(number),
+            Err(error) if !error.is_instance_of::<PyOverflowError>(task.py()) => Err(error),
+            // One below 0 among them.
+            _ => Err(raise(Refused(format!("there is no task {task}: the job has {tasks}")))),
         }
     }
 }

@@ -18,7 +18,7 @@ const SIGNALS: Duration = Duration::from_millis(100);
 /// ends the run: no further task begins, and those that have begun come to their end.
 pub(crate) fn run(
     py: Python<'_>,
-    work: &dyn Work,
+    (work, digest): (&dyn Work, &str),
     threads: usize,
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<Vec<String>> {
@@ -38,7 +38,9 @@ pub(crate) fn run(
                 scope.spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
                         let task = next.fetch_add(1, Ordering::Relaxed);
-                        if task >= tasks || send.send((task, job::result(work, task))).is_err() {
+                        if task >= tasks
+                            || send.send((task, job::result(work, digest, task))).is_err()
+                        {
                             break;
                         }
                     }

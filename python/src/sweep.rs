@@ -6,7 +6,7 @@ use lookaside_simulation::{
     data::Better,
     reproduce::{Book, Settings},
     seeds::Spread,
-    sweep::{ParameterSweep, Prepared, Sample, crossovers, page, price},
+    sweep::{ParameterSweep, Prepared, Sample, column, crossovers, page, price},
 };
 use lookaside_terminal::Refused;
 use serde::{Deserialize, Serialize};
@@ -114,10 +114,7 @@ impl Work for Points {
         }
         let swept = self.prepared.gather(&samples)?;
         let over = &sweep.over.0;
-        let x = match over.as_str() {
-            "machine" | "strategy" | "seed" | "value" | "problem" => "x",
-            over => over,
-        };
+        let x = column(over, &swept.metric);
         let start = [("machine", Kind::Text), ("strategy", Kind::Text), (x, Kind::Number)];
         let columns = |more: &[(&'static str, Kind)]| [&start[..], more].concat();
         let more = [("seed", Kind::Whole), ("value", Kind::Number), ("problem", Kind::Text)];
@@ -126,7 +123,7 @@ impl Work for Points {
             let (machine, strategy, x) = self.place(number / self.prepared.samples());
             let seed = sweep.seeds[0].wrapping_add((number % self.prepared.samples()) as u64);
             let (value, problem) = match sample {
-                Ok(sample) => (json!(sample.value), Value::Null),
+                Ok(sample) => (json!(sample.value), json!(sample.remark)),
                 Err(Refused(why)) => (Value::Null, json!(why)),
             };
             rows.row([json!(machine), json!(strategy), json!(x), json!(seed), value, problem]);
@@ -146,7 +143,13 @@ impl Work for Points {
                         let spread = Spread::of(samples);
                         let all = [spread.median(), spread.least(), spread.greatest()];
                         let [median, least, greatest] = all.map(|number| json!(number));
-                        [median, least, greatest, json!(spread.sides().is_some()), Value::Null]
+                        [
+                            median,
+                            least,
+                            greatest,
+                            json!(spread.sides().is_some()),
+                            json!(point.remark),
+                        ]
                     }
                     Err(why) => [Value::Null, Value::Null, Value::Null, Value::Null, json!(why)],
                 };

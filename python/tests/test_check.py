@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy
 import pytest
 
 import lookaside
@@ -15,6 +16,14 @@ def test_a_check_explores_scenarios() -> None:
     assert not any(checked.scenarios["rule"]) and checked.facts["broken"] == 0
     deep = lookaside.check("tour", preemptions=2)
     assert deep.is_clean and all(row["exhausted"] or row["preemptions"] >= 1 for row in deep.scenarios)
+
+
+def test_seeds_are_whole_numbers_of_numpy_as_well() -> None:
+    one = lookaside.check("tour", rounds=1, seeds=2)
+    assert lookaside.check("tour", rounds=1, seeds=numpy.int64(2)) == one
+    assert lookaside.check("tour", rounds=1, seeds=numpy.array([2])) == one
+    with pytest.raises(TypeError, match="`seeds` is 1.5"):
+        lookaside.check("tour", rounds=1, seeds=[1.5])  # type: ignore[list-item]
 
 
 def test_generated_programs_have_a_row_for_each_seed() -> None:
@@ -32,6 +41,16 @@ def test_generated_programs_have_a_row_for_each_seed() -> None:
         (dict(names="tuor", rounds=1), "did you mean `tour`"),
         (dict(names="tour", rounds=1, seeds=[]), "no seed"),
         (dict(preemptions=9), "from 1 to 4"),
+        (dict(names="tour", rounds=1, seeds=[1, 2, 1]), "seed 1 is named twice"),
+        (dict(generate=1, seeds=[3, 3]), "seed 3 is named twice"),
+        (dict(names="tour", rounds=1, seeds=-1), "`seeds` is -1"),
+        (dict(names="tour", rounds=1, seeds=[1, 2**32]), "`seeds` is 4294967296"),
+        (dict(names="tour", rounds=-2), "`rounds` is -2"),
+        (dict(names="tour", steps=2**64), "`steps` is 18446744073709551616"),
+        (dict(preemptions=-1), "`preemptions` is -1"),
+        (dict(generate=-1), "`generate` is -1"),
+        (dict(generate=1, effort=-1), "`effort` is -1"),
+        (dict(generate=1, failures=-1), "`failures` is -1"),
         (dict(generate=0), "`programs` is 0"),
         (dict(generate=1, effort=0), "`effort` is 0"),
     ],
@@ -62,6 +81,8 @@ def test_a_replay_has_a_row_for_each_strategy(repository: Path) -> None:
         (dict(machine="zen44"), "there is no machine `zen44`"),
         (dict(strategies="ipi"), "strategy"),
         (dict(cpus=1000, machine="zen4"), "1000 CPUs"),
+        (dict(cpus=-4), "`cpus` is -4"),
+        (dict(seed=-1), "`seed` is -1"),
         (dict(flushes="all"), "source of flushes"),
         (dict(working_set={"hott": 1}), "did you mean `hot`"),
         (dict(working_set={"hot": 0.5}), "number of pages"),

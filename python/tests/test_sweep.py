@@ -102,6 +102,9 @@ REFUSED = [
     (dict(machines=[]), "nothing to run"),
     (dict(seeds=0), "nothing to run"),
     (dict(seeds=100_000), "at most 10000"),
+    (dict(seeds=-1), "`seeds` is -1"),
+    (dict(seed=2**64), "`seed` is 18446744073709551616"),
+    (dict(threads=-1), "`threads` is -1"),
 ]
 
 
@@ -141,6 +144,71 @@ program = \"\"\"
     assert first[0] < run().samples["value"][0]
     with pytest.raises(lookaside.Refused, match="missing.toml"):
         lookaside.sweep(tmp_path / "missing.toml", over="cpus=2", machines="zen5")
+
+
+# A thread that keeps the CPU, another that never gets it, and a parameter with the name of a column.
+HEAP = """about = "a collector that never runs"
+cpus = 2
+time = "2 ms"
+[parameters]
+median = 1
+[[space]]
+name = "app"
+pages = "median * 64"
+[[threads]]
+name = "busy"
+space = "app"
+count = 1
+cpu = 0
+program = \"\"\"
+forever
+  work 5 us
+  count rounds
+done
+\"\"\"
+[[threads]]
+name = "collector"
+space = "app"
+count = 1
+cpu = 0
+program = \"\"\"
+forever
+  work 5 us
+  count gc
+done
+\"\"\"
+"""
+
+
+@pytest.fixture
+def heap(tmp_path: Path) -> Path:
+    file = tmp_path / "heap.toml"
+    file.write_text(HEAP)
+    return file
+
+
+def test_errors_about_a_workload_file_have_its_name_and_not_its_text(heap: Path) -> None:
+    more: list[dict[str, object]] = [dict(over="x=1"), dict(over="median=1", options={"maximum": 1})]
+    for arguments in more:
+        with pytest.raises(lookaside.Refused) as refused:
+            lookaside.sweep(heap, machines="zen5", seeds=1, **arguments)  # type: ignore[arg-type]
+        text = str(refused.value)
+        assert f"workload `{heap}`" in text and "\n" not in text and "collector" not in text
+
+
+def test_a_column_that_would_have_the_name_of_another_is_x(heap: Path) -> None:
+    swept = lookaside.sweep(heap, over="median=1,2", machines="zen5", seeds=1)
+    assert swept.summary["x"] == swept.samples["x"] == [1.0, 2.0] and swept.facts["over"] == "median"
+    columns = ["machine", "strategy", "x", "median", "least", "greatest", "bistable", "problem"]
+    assert list(swept.summary.columns) == columns
+    assert all(value > 2 for value in swept.summary["median"])
+
+
+def test_a_metric_that_no_thread_came_to_has_a_remark(heap: Path) -> None:
+    swept = lookaside.sweep(heap, over="median=1", machines="zen5", seeds=2, metric="gc")
+    for table in [swept.samples, swept.summary]:
+        assert all("`gc` is 0 as no thread came to it" in problem for problem in table["problem"])
+    assert swept.samples["value"] == [0.0, 0.0] and swept.summary["median"] == [0.0]
 
 
 def test_other_threads_run_meanwhile() -> None:
@@ -202,8 +270,25 @@ def test_a_job_is_its_bytes() -> None:
         job.run_task(2)
     with pytest.raises(lookaside.Refused, match="1 results of 2 tasks"):
         job.gather([job.run_task(0)])
+    with pytest.raises(lookaside.Refused, match="there is no task -1"):
+        job.run_task(-1)
     with pytest.raises(lookaside.Refused, match="no job"):
         lookaside.Job.from_bytes(b"x")
     other = job.to_bytes().replace(b'"version":"', b'"version":"9', 1)
     with pytest.raises(lookaside.Refused, match="install the same package everywhere"):
         lookaside.Job.from_bytes(other)
+
+
+def test_results_of_tasks_are_gathered_in_any_order_and_each_once() -> None:
+    job = lookaside.sweep_job("storm", over="cpus=2,4", machines="zen5", options=OPTIONS, seeds=1)
+    first, second = job.run_task(0), job.run_task(1)
+    assert job.gather([second, first]) == job.gather([first, second]) == lookaside.run(job)
+    # A job of another process is the same job.
+    assert job.gather([lookaside.Job.from_bytes(job.to_bytes()).run_task(0), second]) == lookaside.run(job)
+    with pytest.raises(lookaside.Refused, match="two results of task 0 "):
+        job.gather([first, first])
+    other = lookaside.sweep_job("storm", over="cpus=2,4", machines="zen5", options=OPTIONS, seeds=1, seed=2)
+    with pytest.raises(lookaside.Refused, match="of another job"):
+        job.gather([first, other.run_task(1)])
+    with pytest.raises(lookaside.Refused, match="no result of a task"):
+        job.gather([first, '{"ok": 1}'])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import overload, Literal
+from typing import Literal, SupportsIndex, overload
 
-from ._native import Job
+from ._native import Job, Refused
 from ._results import Checked, Generated, Replayed, Result, Swept
 
 Path = str | os.PathLike[str]
+#: Whole numbers, of Python or of numpy: one, or several.
+Seeds = SupportsIndex | Iterable[SupportsIndex]
 Over = str | tuple[str, Iterable[float]] | Mapping[str, Iterable[float]]
 #: `True` shows a count on standard error; a function is called with how many tasks are done, and how many there are.
 Progress = bool | Callable[[int, int], object]
@@ -23,8 +26,34 @@ def _one_or_more(names: str | Path | Iterable[str | Path]) -> list[str]:
     return [os.fspath(name) for name in names]
 
 
-def _seeds(seeds: int | Iterable[int]) -> list[int]:
-    return [seeds] if isinstance(seeds, int) else list(seeds)
+def _whole(name: str, value: SupportsIndex, bits: int) -> int:
+    """A whole number of so many bits, which the native part has for this argument."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"`{name}` is {value!r}, which is no whole number") from None
+    if not 0 <= number < 2**bits:
+        raise Refused(f"`{name}` is {number}, and has to be from 0 to {2**bits - 1}")
+    return number
+
+
+def _whole_or_none(name: str, value: SupportsIndex | None, bits: int) -> int | None:
+    return None if value is None else _whole(name, value, bits)
+
+
+def _seeds(seeds: Seeds) -> list[int]:
+    if isinstance(seeds, Iterable) and not _is_one(seeds):
+        return [_whole("seeds", seed, 32) for seed in seeds]
+    return [_whole("seeds", seeds, 32)]  # type: ignore[arg-type]
+
+
+def _is_one(number: object) -> bool:
+    """Whether it is one whole number: a numpy array of no dimension can be, and is iterable for type checkers."""
+    try:
+        operator.index(number)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True
 
 
 def _over(over: Over) -> str:
@@ -47,8 +76,8 @@ def sweep_job(
     options: Mapping[str, float] | None = None,
     prices: Mapping[str, float] | None = None,
     metric: str | None = None,
-    seed: int = 1,
-    seeds: int = 5,
+    seed: SupportsIndex = 1,
+    seeds: SupportsIndex = 5,
     plausible: bool = False,
 ) -> Job:
     """The job of `sweep`, with a task for each point of each curve."""
@@ -60,8 +89,8 @@ def sweep_job(
         [(name, float(value)) for name, value in (options or {}).items()],
         [(name, float(value)) for name, value in (prices or {}).items()],
         metric,
-        seed,
-        seeds,
+        _whole("seed", seed, 64),
+        _whole("seeds", seeds, 64),
         plausible,
     )
 
@@ -70,7 +99,7 @@ def check_job(
     names: str | Iterable[str] = (),
     *,
     generate: int | None = None,
-    seeds: int | Iterable[int] = 1,
+    seeds: Seeds = 1,
     rounds: int | None = None,
     steps: int | None = None,
     preemptions: int | None = None,
@@ -82,14 +111,20 @@ def check_job(
     if generate is None:
         if effort is not None or failures is not None:
             raise ValueError("`effort` and `failures` are for generated programs: give `generate`")
-        return Job.check(names, _seeds(seeds), rounds, steps, preemptions)
+        return Job.check(
+            names,
+            _seeds(seeds),
+            _whole_or_none("rounds", rounds, 32),
+            _whole_or_none("steps", steps, 64),
+            _whole_or_none("preemptions", preemptions, 32),
+        )
     if names or rounds is not None or steps is not None or preemptions is not None:
         raise ValueError("`generate` checks generated programs only: it goes with `seeds`, `effort` and `failures`")
     return Job.generate(
-        generate,
+        _whole("generate", generate, 64),
         _seeds(seeds),
-        20_000 if effort is None else effort,
-        1 if failures is None else failures,
+        _whole("effort", 20_000 if effort is None else effort, 64),
+        _whole("failures", 1 if failures is None else failures, 64),
     )
 
 
@@ -101,17 +136,17 @@ def replay_job(
     strategies: str | Iterable[str] = (),
     flushes: Literal["recorded", "calls"] | None = None,
     working_set: Mapping[str, float] | None = None,
-    seed: int = 1,
+    seed: SupportsIndex = 1,
 ) -> Job:
     """The job of `replay`, with a task for each strategy."""
     return Job.replay(
         os.fspath(trace),
         None if machine is None else os.fspath(machine),
-        cpus,
+        _whole_or_none("cpus", cpus, 64),
         _one_or_more(strategies),
         flushes,
         [(name, float(value)) for name, value in (working_set or {}).items()],
-        seed,
+        _whole("seed", seed, 64),
     )
 
 
@@ -135,8 +170,8 @@ def run(job: Job, *, threads: int | None = None, progress: Progress | None = Non
     `threads` is one for each processor unless it is given. Ctrl-C ends the run between two tasks.
     """
     if threads is not None and threads < 1:
-        raise ValueError(f"`threads` is {threads}; at least one runs tasks")
-    return job.gather(job.run(threads or 0, _told(progress)))
+        raise Refused(f"`threads` is {threads}; at least one runs tasks")
+    return job.gather(job.run(_whole("threads", threads or 0, 32), _told(progress)))
 
 
 def sweep(
@@ -148,8 +183,8 @@ def sweep(
     options: Mapping[str, float] | None = None,
     prices: Mapping[str, float] | None = None,
     metric: str | None = None,
-    seed: int = 1,
-    seeds: int = 5,
+    seed: SupportsIndex = 1,
+    seeds: SupportsIndex = 5,
     plausible: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -181,7 +216,7 @@ def sweep(
 def check(
     names: str | Iterable[str] = (),
     *,
-    seeds: int | Iterable[int] = 1,
+    seeds: Seeds = 1,
     rounds: int | None = None,
     steps: int | None = None,
     preemptions: int | None = None,
@@ -192,7 +227,7 @@ def check(
 def check(
     *,
     generate: int,
-    seeds: int | Iterable[int] = 1,
+    seeds: Seeds = 1,
     effort: int | None = None,
     failures: int | None = None,
     threads: int | None = None,
@@ -202,7 +237,7 @@ def check(
     names: str | Iterable[str] = (),
     *,
     generate: int | None = None,
-    seeds: int | Iterable[int] = 1,
+    seeds: Seeds = 1,
     rounds: int | None = None,
     steps: int | None = None,
     preemptions: int | None = None,
@@ -240,7 +275,7 @@ def replay(
     strategies: str | Iterable[str] = (),
     flushes: Literal["recorded", "calls"] | None = None,
     working_set: Mapping[str, float] | None = None,
-    seed: int = 1,
+    seed: SupportsIndex = 1,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Replayed:

@@ -55,7 +55,7 @@ class Job:
     def run(self, threads: int, progress: Callable[[int, int], object] | None) -> list[str]:
         """Runs all tasks on so many threads; 0: one for each processor."""
     def gather(self, results: Sequence[str]) -> str:
-        """Makes tables of the results of all tasks, in the order of the tasks."""
+        """Makes tables of the results of all tasks, which may come in any order. Each task has one, and each is of this job."""
 
 def machines() -> list[str]:
     """The names of the machines."""

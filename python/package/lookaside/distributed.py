@@ -19,9 +19,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
-from ._jobs import Over, Path, Progress, _told, check_job, replay_job, sweep_job
+from ._jobs import Over, Path, Progress, Seeds, _told, check_job, replay_job, sweep_job
 from ._native import Job
 from ._results import Checked, Generated, Replayed, Swept
 
@@ -98,8 +98,8 @@ def sweep(
     options: Mapping[str, float] | None = None,
     prices: Mapping[str, float] | None = None,
     metric: str | None = None,
-    seed: int = 1,
-    seeds: int = 5,
+    seed: SupportsIndex = 1,
+    seeds: SupportsIndex = 5,
     plausible: bool = False,
     client: Client | None = None,
     retries: int = 3,
@@ -125,7 +125,7 @@ def sweep(
 def check(
     names: str | Iterable[str] = (),
     *,
-    seeds: int | Iterable[int] = 1,
+    seeds: Seeds = 1,
     rounds: int | None = None,
     steps: int | None = None,
     preemptions: int | None = None,
@@ -137,7 +137,7 @@ def check(
 def check(
     *,
     generate: int,
-    seeds: int | Iterable[int] = 1,
+    seeds: Seeds = 1,
     effort: int | None = None,
     failures: int | None = None,
     client: Client | None = None,
@@ -148,7 +148,7 @@ def check(
     names: str | Iterable[str] = (),
     *,
     generate: int | None = None,
-    seeds: int | Iterable[int] = 1,
+    seeds: Seeds = 1,
     rounds: int | None = None,
     steps: int | None = None,
     preemptions: int | None = None,
@@ -181,7 +181,7 @@ def replay(
     strategies: str | Iterable[str] = (),
     flushes: Literal["recorded", "calls"] | None = None,
     working_set: Mapping[str, float] | None = None,
-    seed: int = 1,
+    seed: SupportsIndex = 1,
     client: Client | None = None,
     retries: int = 3,
     progress: Progress | None = None,
