@@ -141,7 +141,7 @@ fn settings_and_sides_are_asked_of_plausible_machines() {
 #[test]
 fn an_order_that_turns_is_in_the_answer_and_in_the_report() {
     let turns = "the order turns: the least is under linux-invlpgb-2025 on 3 of 4";
-    let words = ["traces/compile.trace", "--machine", "genoa", "--plausible", "4"];
+    let words = ["traces/sort.trace", "--machine", "genoa", "--plausible", "4"];
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("report");
     let to = ["--report", report.to_str().expect("text"), "--curve", "none", "--no-sensitivity"];

@@ -246,7 +246,7 @@ fn knobs_are_in_the_order_of_what_is_known() {
 #[test]
 fn an_order_that_turns_is_in_every_format() {
     let with = ["--with", "strategy=lookaside", "--seeds", "1"];
-    let on = ["traces/compile.trace", "--machine", "genoa", "--plausible", "4"];
+    let on = ["traces/sort.trace", "--machine", "genoa", "--plausible", "4"];
     let diff = [&["diff"], &on[..], &with[..]].concat();
     let turned = json(&diff)["turned"].as_str().expect("a sentence").to_owned();
     assert!(turned.contains("the order turns: the least is under the recorded settings on 3 of 4"));
