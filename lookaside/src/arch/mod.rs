@@ -148,9 +148,8 @@ impl<'r> Invalidation<'r> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "the CPU must drop what is left before it can use it"]
 pub struct KernelEntriesLeft {
-    /// Entries under every tag but the one that the register names. Before the register names one of these tags again, or
-    /// as it does, what is held under it must be dropped: [`Mmu::load`] with [`Held::Drop`], [`Mmu::flush`] of [`Tag::RESERVED`] before
-    /// [`Mmu::park`].
+    /// Entries under every tag but the one that the register names. The next load of each of these tags, and the next park,
+    /// must drop what is held: [`Mmu::load`] with [`Held::Drop`], [`Mmu::park_and_drop`].
     pub under_other_tags: bool,
     /// Entries under the user's half of the tag that the register names. The next value of [`SeparateRoots::user_root`] must
     /// have [`Held::Drop`]. True only where [`Properties::defers_user_flush`].
@@ -409,6 +408,13 @@ pub trait Mmu {
     /// when no walk from the previous root can start any more.
     fn park(&self, errata: Errata);
 
+    /// As [`Self::park`], and removes what is held under [`Tag::RESERVED`] before the reserved root can use it. Needed after
+    /// [`KernelEntriesLeft::under_other_tags`].
+    fn park_and_drop(&self, errata: Errata) {
+        self.flush(errata, Invalidation::Tag(Tag::RESERVED), Scope::Local);
+        self.park(errata);
+    }
+
     /// Removes the entries of this CPU for kernel addresses: as [`Self::flush`] of [`Invalidation::Kernel`], or at least those
     /// that are global or under `tag`, and says what it may have left. `tag` is the one that the root register names
     /// ([`Tag::RESERVED`] on a parked CPU); if the register names another one, because a foreign root is loaded, nothing is
@@ -447,11 +453,16 @@ pub trait Mmu {
     }
 
     /// How many invalidations a flush of [`Invalidation::Ranges`] executes for one range of the space that the
-    /// CPU runs, or `None` if it removes the whole tag instead; for a range of kernel addresses one of [`Invalidation::Kernel`], or on this
-    /// CPU [`Self::flush_kernel_under`]. The answer takes a few steps, however long the range is.
+    /// CPU runs, or `None` if it removes the whole tag instead. The answer takes a few steps, however long the
+    /// range is.
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         let _ = (range, change, scope);
         None
+    }
+
+    /// As [`Self::operations`], of a flush of [`Invalidation::Kernel`], or on this CPU of [`Self::flush_kernel_under`].
+    fn kernel_operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
+        self.operations(range, change, scope)
     }
 
     /// Whether the root register names what [`Self::load`] of `root` under `tag` leaves there. True where

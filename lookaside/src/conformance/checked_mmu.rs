@@ -276,6 +276,11 @@ impl<M: Mmu, W: Word> Mmu for CheckedMmu<'_, M, W> {
         self.mmu.park(errata);
     }
 
+    fn park_and_drop(&self, errata: Errata) {
+        self.this_row().leave();
+        self.mmu.park_and_drop(errata);
+    }
+
     fn flush_kernel_under(
         &self,
         errata: Errata,
@@ -305,6 +310,10 @@ impl<M: Mmu, W: Word> Mmu for CheckedMmu<'_, M, W> {
 
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         self.mmu.operations(range, change, scope)
+    }
+
+    fn kernel_operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
+        self.mmu.kernel_operations(range, change, scope)
     }
 
     fn is_loaded(&self, root: Root, tag: Tag) -> bool {

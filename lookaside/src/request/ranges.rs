@@ -151,7 +151,7 @@ impl FlushRanges {
 
     /// Makes it everything, if as kernel addresses it takes more than `ceiling` invalidations by address.
     pub(crate) fn widen_above<M: Mmu>(&mut self, ceiling: u64, mmu: &M, scope: Scope) {
-        let operations = |range| mmu.operations(range, self.change(), scope);
+        let operations = |range| mmu.kernel_operations(range, self.change(), scope);
         let sum = self.ranges().iter().map(operations).try_fold(0_u64, |sum, more| {
             let sum = sum.saturating_add(more?);
             (sum <= ceiling).then_some(sum)

@@ -390,6 +390,17 @@ impl<P: Platform, T: Tags<P>> AllocatorCpu<'_, P, T> {
         if !self.cpu.has_foreign_root() {
             self.mmu().park(self.cpu.errata());
         }
+        self.record_parked();
+    }
+
+    /// As [`Self::park_register`] on a CPU that has no foreign root loaded, and drops what is held under the reserved tag.
+    pub fn park_register_and_drop(&self) {
+        self.mmu().park_and_drop(self.cpu.errata());
+        self.record_parked();
+    }
+
+    /// Records that the register names the reserved root, or that it will after the foreign one.
+    fn record_parked(&self) {
         self.cpu.set_loaded_root(Root::NONE);
         self.cpu.set_loaded_tag(Tag::RESERVED);
     }

@@ -105,6 +105,11 @@ fn a_tag_is_anothers_after_a_flush_of_all_that_is_held_under_it() {
         });
         assert_eq!(flushed, all);
     }
+    let dropped = takes_b_after(|mmu| {
+        on(0, || mmu.park_and_drop(Errata::NONE));
+        flush(mmu, 0, Invalidation::Tag(Tag(5)), Scope::Local);
+    });
+    assert!(dropped, "the register names the tag no more");
 }
 
 #[test]
@@ -282,6 +287,7 @@ fn all_of_it_reaches_the_hardware() {
     assert_eq!(did(&|| mmu.publish(Wait::Now)), "settle");
     assert_eq!(did(&|| mmu.complete_broadcast(none)), "settle");
     assert_eq!(did(&|| mmu.park(none)), "park");
+    assert_eq!(did(&|| mmu.park_and_drop(none)), "flush Tag(Tag(0)) Local, park");
     let kernel = || assert_eq!(mmu.flush_kernel_under(none, Tag(3), &[], LAST), LEFT_NOTHING);
     let all = format!("flush {:?} Local", Invalidation::kernel(&[], LAST));
     assert_eq!(did(&kernel), all);
@@ -298,6 +304,7 @@ fn all_of_it_reaches_the_hardware() {
     assert_eq!(did(&|| mmu.begin_broadcast(none, tag)), "flush Tag(Tag(3)) Broadcast");
     let range = VaRange::new(0x1000, 0x3000, 12).unwrap();
     assert_eq!(mmu.operations(&range, LAST, Scope::Local), Some(10));
+    assert_eq!(mmu.kernel_operations(&range, LAST, Scope::Local), Some(10));
     assert_eq!(mmu.properties().tag_bits, 12);
     // What it holds was loaded twice, and dropped by a flush: another root may have the tag.
     assert_eq!(mmu.checked_loads(), 2);

@@ -148,6 +148,7 @@ const FLUSHES: &[&str] = &[
     "invalidate_tag",
     "invpcids",
     "park_register",
+    "park_register_and_drop",
     "publish",
     "purge_reserved_tag",
     "reload",

@@ -217,6 +217,13 @@ impl<I: Instructions> X86<I> {
         Pcid::of_cr3(self.insn.read_cr3()) == pcid
     }
 
+    /// Names the reserved root under PCID 0. One instruction names it and drops what is held, as in [`Mmu::load`].
+    fn load_reserved(&self, held: Held) {
+        // FENCE F-X86-PARK (pairs with reads that no CPU runs the space): serialising, so no
+        // walk of the previous root starts after it, and its tables can be freed.
+        self.insn.write_cr3(self.cr3(self.reserved_root, Pcid::RESERVED, held));
+    }
+
     #[inline]
     const fn cr3(&self, root: u64, pcid: Pcid, held: Held) -> u64 {
         debug_assert!(
@@ -325,13 +332,14 @@ impl<I: Instructions> Mmu for X86<I> {
         }
     }
 
+    /// What is held under PCID 0 is of the reserved root, by the contract of `Native::new`, and so of the kernel's half. It is kept:
+    /// a flush of kernel addresses removes it under every PCID, or says that [`Mmu::park_and_drop`] comes next.
     fn park(&self, _errata: Errata) {
-        // FENCE F-X86-PARK (pairs with reads that no CPU runs the space): serialising, so no
-        // walk of the previous root starts after it, and its tables can be freed.
-        //
-        // What is held under PCID 0 is of the reserved root, by the contract of `Native::new`, and so of the kernel's
-        // half. It is kept: a flush of kernel addresses has removed it under every PCID, or has said that it was left.
-        self.insn.write_cr3(self.cr3(self.reserved_root, Pcid::RESERVED, Held::Keep));
+        self.load_reserved(Held::Keep);
+    }
+
+    fn park_and_drop(&self, _errata: Errata) {
+        self.load_reserved(Held::Drop);
     }
 
     fn flush_kernel_under(
@@ -375,12 +383,16 @@ impl<I: Instructions> Mmu for X86<I> {
         }
     }
 
-    /// On this CPU, for the tag that `CR3` names; another one may be removed as a whole. Kernel addresses are those of the upper half.
+    /// On this CPU, for the tag that `CR3` names; another one may be removed as a whole.
     #[inline]
     fn operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
+        self.count(range, change, scope)
+    }
+
+    fn kernel_operations(&self, range: &VaRange, change: TableChange, scope: Scope) -> Option<u64> {
         match scope {
-            Scope::Local if range.start() >> 63 != 0 => self.count_kernel(range, change),
-            _ => self.count(range, change, scope),
+            Scope::Local => self.count_kernel(range, change),
+            Scope::Broadcast => self.count(range, change, scope),
         }
     }
 

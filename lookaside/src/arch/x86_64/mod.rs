@@ -45,8 +45,9 @@
 //! | the same, with [`INVLPG_KEEPS_GLOBALS`](super::errata::INVLPG_KEEPS_GLOBALS) | type 2 | toggle `PGE` | `INVLPG` |
 //! | address of the kernel, [under the current tag](super::Mmu::flush_kernel_under), not global or a table was unlinked | `INVLPG` | `INVLPG`; with user tables flushed on load toggle `PGE` | `INVLPG` |
 //! | and its user half | type 0; if a table was unlinked at the exit, or type 1 | at the exit | |
+//! | park, and drop what is held | `CR3`, bit 63 clear | the same | the same |
 //!
-//! By the last two rows a flush of a kernel address leaves entries under PCIDs that `CR3` does not name. The ASID allocator of
+//! By the last three rows a flush of a kernel address leaves entries under PCIDs that `CR3` does not name. The ASID allocator of
 //! x86-64, [`crate::PerCpuAsids`], knows them all and drops each at its next load; other allocators flush as in the rows above.
 //! With the erratum everything goes in either case, since also a kernel with separate user tables may have global entries for its
 //! trampoline.

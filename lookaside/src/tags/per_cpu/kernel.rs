@@ -10,7 +10,7 @@
 //! | --- | --- | --- |
 //! | that of another slot | the slot becomes empty | the switch to any space that no slot holds loads its root with [`Held::Drop`](crate::arch::Held::Drop), both halves of a pair |
 //! | the user's half of the present one | `user_needs_flush`, if the flush did not remove the addresses there | the exit to user mode |
-//! | that of the reserved root | `reserved_is_stale` | a flush of that tag before the next park |
+//! | that of the reserved root | `reserved_is_stale` | the next park |
 //! | that of foreign roots | none | it holds nothing: entries are dropped when a foreign root is loaded, and again when it goes |
 //!
 //! A switch executes nothing more for it: it may find no slot anyway. The present slot stays, because initiators of
@@ -23,7 +23,7 @@
 
 use super::{HasPerCpuAsids, PerCpuAsids, Replacement};
 use crate::{
-    arch::{Invalidation, Mmu, Scope, Tag},
+    arch::{Mmu, Tag},
     platform::Platform,
     request::FlushRanges,
     tlb::AllocatorCpu,
@@ -51,18 +51,17 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         }
     }
 
-    /// Loads the reserved root, and drops before what is held under its tag if a flush of kernel addresses has left entries there.
+    /// Loads the reserved root, and drops what is held under its tag if a flush of kernel addresses has left entries there.
     /// While a foreign root is loaded, the register and the note stay as they are.
     pub(super) fn park_register<P: Platform, T: HasPerCpuAsids<P, SLOTS>>(
         this_cpu: &AllocatorCpu<'_, P, T>,
     ) {
         let is_stale = &T::per_cpu(this_cpu.cpu).reserved_is_stale;
         if is_stale.get() != 0 && !this_cpu.has_foreign_root() {
-            // The register does not name the tag yet, so that nothing comes back.
-            let entries = Invalidation::Tag(Tag::RESERVED);
-            this_cpu.mmu().flush(this_cpu.errata(), entries, Scope::Local);
+            this_cpu.park_register_and_drop();
             is_stale.set(0);
+        } else {
+            this_cpu.park_register();
         }
-        this_cpu.park_register();
     }
 }

@@ -259,10 +259,9 @@ fn kernel_pages_are_gone_where_they_can_be_used_and_elsewhere_it_is_said() {
 }
 
 #[test]
-fn what_is_held_of_the_reserved_root_is_gone_after_a_flush_of_its_tag() {
+fn what_is_held_of_the_reserved_root_is_gone_after_a_park_that_drops_it() {
     for case in cases() {
-        let entries = Invalidation::Tag(Tag::RESERVED);
-        let cpu = case.run(|x86| x86.flush(case.errata, entries, Scope::Local));
+        let cpu = case.run(|x86| x86.park_and_drop(case.errata));
         assert!(none(&cpu.this_cpu, |entry| !entry.global && entry.pcid == 0), "{:?}", cpu.did());
     }
 }

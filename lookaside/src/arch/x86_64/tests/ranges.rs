@@ -309,7 +309,7 @@ fn kernel_under(
         let left = x86.flush_kernel_under(errata, tag, &pages, change);
         said.set([left.under_other_tags, left.in_user_half]);
         if left.under_other_tags {
-            let count = x86.operations(&pages[0], change, Scope::Local);
+            let count = x86.kernel_operations(&pages[0], change, Scope::Local);
             let counts = |did: &&Did| matches!(did, Did::Invlpg(_) | Did::Invpcid(0, _));
             let executed = x86.insn.peek().iter().filter(counts).count() as u64;
             assert_eq!(count, Some(executed));
@@ -382,12 +382,12 @@ fn kernel_addresses_leave_nothing_where_the_present_pcid_is_not_all_or_is_not_kn
             assert_eq!(left, KernelEntriesLeft::default());
         }
         for none in [uniform(HOLE, 1, 12), uniform(1 << 39, 1, 39)] {
-            assert_eq!(x86.operations(&none, LastLevel, Scope::Local), None);
+            assert_eq!(x86.kernel_operations(&none, LastLevel, Scope::Local), None);
         }
     });
     let _ = emitted(NO_INVPCID, ON_LOAD, |x86| {
         let page = uniform(TOP, 1, 12);
-        assert_eq!(x86.operations(&page, LastLevel, Scope::Local), None);
+        assert_eq!(x86.kernel_operations(&page, LastLevel, Scope::Local), None);
     });
 }
 

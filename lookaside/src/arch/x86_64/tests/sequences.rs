@@ -136,6 +136,9 @@ fn pcid_10_park_keeps_what_the_reserved_root_maps() {
         (FULL, OFF, 0x1000),
     ] {
         assert_eq!(emitted(features, config, |x86| x86.park(Errata::NONE)), [Did::Cr3(cr3)]);
+        // The other one drops it.
+        let dropped = emitted(features, config, |x86| x86.park_and_drop(Errata::NONE));
+        assert_eq!(dropped, [Did::Cr3(0x1000)]);
     }
 }
 
