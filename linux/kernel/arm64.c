@@ -38,21 +38,22 @@ static __always_inline void after(int switched)
 	}
 }
 
-void check_and_switch_context(struct mm_struct *mm)
-{
-	after(lookaside_mm_switch(mm));
-}
-
 /* The scheduler's, with interrupts off, which is most switches: in one function. No CPU is interrupted for being lazy, so that
  * nothing is noted of this one. `current` is the outgoing task still, and its `cpu` is this CPU. */
 void lookaside_switch_irqs_off(struct mm_struct *mm)
 {
-	int switched = lookaside_switch(&mm->context.lookaside, lookaside_arch_cpu());
-
 	BUILD_BUG_ON(lookaside_arch_interrupts());
-	if (unlikely(switched < 0))
-		lookaside_refused("a switch", switched);
-	after(switched);
+	after(lookaside_mm_load(mm, lookaside_arch_cpu()));
+}
+
+/* exec calls with interrupts on. */
+void check_and_switch_context(struct mm_struct *mm)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	lookaside_switch_irqs_off(mm);
+	local_irq_restore(flags);
 }
 
 /* For the identity map, of init_mm, which CPUs run on while they change their translation registers; and for the mm that comes

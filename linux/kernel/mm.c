@@ -103,32 +103,19 @@ static __always_inline void leave(int (*how)(void), bool lazy, const char *what)
 }
 
 /* The scheduler's current task is the next one already. */
-void lookaside_mm_lazy(void)
+void lookaside_mm_lazy(struct mm_struct *mm)
 {
-	if (lookaside_arch_idles_parked() && idle_cpu(raw_smp_processor_id()))
+	if (lookaside_arch_idles_parked() && idle_cpu(raw_smp_processor_id())) {
 		lookaside_mm_park();
-	else
+		lookaside_arch_left(mm);
+	} else {
 		leave(lookaside_lazy, true, "lazy");
+	}
 }
 
 void lookaside_mm_park(void)
 {
 	leave(lookaside_park, false, "park");
-}
-
-/* exec calls with interrupts on. */
-int lookaside_mm_switch(struct mm_struct *mm)
-{
-	unsigned long flags;
-	int switched;
-
-	local_irq_save(flags);
-	switched = lookaside_switch(&mm->context.lookaside, lookaside_arch_cpu());
-	note_lazy(false);
-	local_irq_restore(flags);
-	if (unlikely(switched < 0))
-		lookaside_refused("a switch", switched);
-	return switched;
 }
 
 /* -- Flushes ------------------------------------------------------------------------------------------------------- */
@@ -329,6 +316,16 @@ static void handle_ipi(struct irq_work *work)
 
 static DEFINE_PER_CPU(struct irq_work, request) = IRQ_WORK_INIT_HARD(handle_ipi);
 
+/* irq_work_queue_on warns of a CPU that is not online for Linux. One that comes up is online for the library a moment earlier, and takes the
+ * interrupt when it enables interrupts, which it does as soon as it is online for Linux, too. */
+static void queue_on_starting(struct irq_work *work, int cpu)
+{
+	int claim = IRQ_WORK_CLAIMED | CSD_TYPE_IRQ_WORK;
+
+	if (!(atomic_fetch_or(claim, &work->node.a_flags) & IRQ_WORK_PENDING))
+		__smp_call_single_queue(cpu, &work->node.llist);
+}
+
 /* A work that is queued already has not begun, so that it finds what was stored before this call. The queue is a list that is
  * extended by a full barrier, and the interrupt controller's driver orders stores before the interrupt. */
 void lookaside_platform_send_ipi(uint32_t first, uint64_t mask)
@@ -336,7 +333,10 @@ void lookaside_platform_send_ipi(uint32_t first, uint64_t mask)
 	for (; mask; mask &= mask - 1) {
 		int cpu = first + __ffs64(mask);
 
-		irq_work_queue_on(per_cpu_ptr(&request, cpu), cpu);
+		if (likely(cpu_online(cpu)))
+			irq_work_queue_on(per_cpu_ptr(&request, cpu), cpu);
+		else
+			queue_on_starting(per_cpu_ptr(&request, cpu), cpu);
 	}
 }
 
@@ -463,9 +463,29 @@ static int show(struct seq_file *file, void *unused)
 	return 0;
 }
 
+static int open_counts(struct inode *inode, struct file *file)
+{
+	return single_open(file, show, NULL);
+}
+
+/* Whatever is written flushes kernel addresses on all CPUs: for tests. */
+static ssize_t flush_by_hand(struct file *file, const char __user *text, size_t bytes, loff_t *at)
+{
+	lookaside_kernel_flush(0, LOOKASIDE_EVERYTHING, LOOKASIDE_TABLES);
+	return bytes;
+}
+
+static const struct proc_ops counts = {
+	.proc_open = open_counts,
+	.proc_read = seq_read,
+	.proc_lseek = seq_lseek,
+	.proc_release = single_release,
+	.proc_write = flush_by_hand,
+};
+
 static int __init show_counts(void)
 {
-	proc_create_single("lookaside", 0444, NULL, show);
+	proc_create("lookaside", 0644, NULL, &counts);
 	return 0;
 }
 late_initcall(show_counts);

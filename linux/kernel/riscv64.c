@@ -91,10 +91,15 @@ void switch_mm_irqs_off(struct mm_struct *from, struct mm_struct *to, struct tas
 		membarrier_arch_switch_mm(from, to, task);
 		cpumask_clear_cpu(cpu, mm_cpumask(from));
 	}
-	if (to == &init_mm)
+	if (to == &init_mm) {
 		lookaside_mm_park();
-	else
+	} else {
 		lookaside_mm_load(to, cpu);
+		/* In the scheduler `current` is the outgoing task still. This hart was lazy only if that is a kernel thread, or if a
+		 * kernel thread takes on an mm (kthread_use_mm). */
+		if (!current->mm || task == current)
+			__this_cpu_write(lookaside_is_lazy, false);
+	}
 	if (!cpumask_test_cpu(cpu, mm_cpumask(to))) {
 		cpumask_set_cpu(cpu, mm_cpumask(to));
 		/* Before icache_stale_mask is looked at. Pairs with flush_icache_mm, which stores to that mask first, and
@@ -109,6 +114,8 @@ void switch_mm(struct mm_struct *from, struct mm_struct *to, struct task_struct 
 	unsigned long flags;
 
 	local_irq_save(flags);
+	/* exec: a kernel thread has its mm already. */
+	__this_cpu_write(lookaside_is_lazy, false);
 	switch_mm_irqs_off(from, to, task);
 	local_irq_restore(flags);
 }
@@ -211,6 +218,8 @@ static u32 asid_bits(void)
 	return found ? fls_long(found >> SATP_ASID_SHIFT) : 0;
 }
 
+bool lookaside_has_asids __ro_after_init;
+
 void lookaside_arch_features(struct lookaside_features *features)
 {
 	features->mode = satp_mode >> SATP_MODE_SHIFT;
@@ -233,4 +242,5 @@ void lookaside_arch_features(struct lookaside_features *features)
 void lookaside_arch_boot(struct lookaside_boot *boot)
 {
 	boot->reserved_root = __pa_symbol(swapper_pg_dir);
+	lookaside_has_asids = boot->features.asid_bits != 0;
 }

@@ -74,6 +74,9 @@ bool stock_nmi_uaccess_okay(void);
 #undef arch_tlbbatch_flush
 #undef nmi_uaccess_okay
 
+/* objtool has a list of functions that do not return, and looks for no other. */
+#define lookaside_refused(what, error) panic("lookaside: %s: %s", what, lookaside_strerror(error))
+
 /* -- The scheduler ------------------------------------------------------------------------------------------------- */
 
 /* Text patching's mm, which is made before the library runs and is loaded for a moment with interrupts off, is no space but a
@@ -109,23 +112,13 @@ static void exchange(struct mm_struct *prev, struct mm_struct *next, unsigned in
 		cpumask_set_cpu(cpu, mm_cpumask(next));
 }
 
-static __always_inline void load(struct mm_struct *next, unsigned int cpu)
-{
-	int switched = lookaside_switch(&next->context.lookaside, cpu);
-
-	if (unlikely(switched < 0)) {
-		lookaside_refused("a switch", switched);
-		unreachable(); /* for objtool */
-	}
-}
-
 /* Out of line: what is kept meanwhile would be saved by each switch. */
 static noinline void switch_from_lazy(struct mm_struct *next, struct task_struct *task)
 {
 	this_cpu_write(cpu_tlbstate_shared.is_lazy, false);
 	__this_cpu_write(lookaside_is_lazy, false);
 	if (this_cpu_read(cpu_tlbstate.loaded_mm) == next)
-		load(next, smp_processor_id());
+		lookaside_mm_load(next, smp_processor_id());
 	else
 		switch_mm_irqs_off(NULL, next, task);
 }
@@ -160,7 +153,7 @@ void switch_mm_irqs_off(struct mm_struct *unused, struct mm_struct *next, struct
 		if (next == &init_mm)
 			lookaside_mm_park();
 		else
-			load(next, cpu);
+			lookaside_mm_load(next, cpu);
 	}
 	barrier();
 	this_cpu_write(cpu_tlbstate.loaded_mm, next);
@@ -190,7 +183,7 @@ void enter_lazy_tlb(struct mm_struct *mm, struct task_struct *task)
 	if (this_cpu_read(cpu_tlbstate.loaded_mm) == &init_mm)
 		return;
 	this_cpu_write(cpu_tlbstate_shared.is_lazy, true);
-	lookaside_mm_lazy();
+	lookaside_mm_lazy(mm);
 }
 
 /* The library has parked this CPU already. */

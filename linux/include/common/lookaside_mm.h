@@ -23,19 +23,18 @@ DECLARE_PER_CPU(bool, lookaside_takes_part);
 /* Whether this CPU runs a kernel thread, and has the root of the last mm loaded: where such a CPU may be interrupted. */
 DECLARE_PER_CPU(bool, lookaside_is_lazy);
 
-/* lookaside_mm_switch in line, with interrupts off. */
-#define lookaside_mm_load(mm, cpu) do { \
+/* Switches this CPU to a user's mm, with interrupts off: what lookaside_switch returns. It says nothing of lookaside_is_lazy. A macro, since
+ * mm_struct is incomplete here. */
+#define lookaside_mm_load(mm, cpu) ({ \
 	int switched = lookaside_switch(&(mm)->context.lookaside, cpu); \
-	__this_cpu_write(lookaside_is_lazy, false); \
 	if (unlikely(switched < 0)) \
 		lookaside_refused("a switch", switched); \
-} while (0)
+	switched; \
+})
 
-/* The scheduler: enter_lazy_tlb, and a switch to init_mm. A switch to a user's mm is the architecture's, around
- * lookaside_mm_switch, which returns what lookaside_switch does. */
-void lookaside_mm_lazy(void);
+/* The scheduler: enter_lazy_tlb, and a switch to init_mm. A switch to a user's mm is the architecture's, around lookaside_mm_load. */
+void lookaside_mm_lazy(struct mm_struct *mm);
 void lookaside_mm_park(void);
-int lookaside_mm_switch(struct mm_struct *mm);
 
 /* Changes of a user's mm: see lookaside_flush_range. */
 void lookaside_mm_flush(struct mm_struct *mm, unsigned long start, unsigned long end, unsigned int shift,

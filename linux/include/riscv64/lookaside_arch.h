@@ -32,10 +32,12 @@ static inline void lookaside_arch_left(struct mm_struct *mm)
 	cpumask_clear_cpu(raw_smp_processor_id(), mm_cpumask(mm));
 }
 
-/* Whether an idle CPU leaves its mm at once: it does when it is interrupted, which happens once. */
+/* Whether an idle CPU leaves its mm at once: then nobody's flush looks at it. Without ASIDs it would lose its TLB each time, and so leaves
+ * the mm when it is interrupted, which happens once. */
+extern bool lookaside_has_asids;
 static inline bool lookaside_arch_idles_parked(void)
 {
-	return false;
+	return lookaside_has_asids;
 }
 
 /* Whether flush_tlb_mm is for pages alone: pmdp_collapse_flush calls it for a table. */

@@ -23,8 +23,8 @@ struct Announced {
 
 impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// [`CurrentCpu::flush_range`] on `this_cpu`; but where other CPUs must act, the flush is begun as by [`Self::begin_flush`], and
-    /// put into `pending`, for [`PendingFlush::wait`]. It does not borrow the guard. Most flushes of one page are
-    /// complete when this returns; then `pending` is not written.
+    /// put into `pending`, for [`PendingFlush::wait`]. A pending flush does not borrow the guard of `this_cpu`. Most flushes of one page
+    /// are complete when this returns; then `pending` is not written.
     ///
     /// Precondition: that of [`CurrentCpu::flush_range`], until the wait is over.
     ///

@@ -34,7 +34,7 @@ static inline void lookaside_destroy_context(struct mm_struct *mm)
 
 static inline void lookaside_enter_lazy_tlb(struct mm_struct *mm, struct task_struct *task)
 {
-	lookaside_mm_lazy();
+	lookaside_mm_lazy(mm);
 }
 #undef enter_lazy_tlb
 #define enter_lazy_tlb lookaside_enter_lazy_tlb
