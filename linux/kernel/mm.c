@@ -263,9 +263,11 @@ void lookaside_mm_complete(struct lookaside_batch *batch)
 		lookaside_refused("a batch", error);
 }
 
+/* It waits with the interrupts of its caller also where one CPU alone is online for Linux: one that comes up is online for the library,
+ * and may wait for this one to handle an interrupt (check_tsc_sync_target on x86). */
 bool lookaside_kernel_flush(unsigned long start, unsigned long bytes, enum lookaside_kind kind)
 {
-	struct lookaside_wait wait, *later = lookaside_arch_interrupts() && num_online_cpus() > 1 ? &wait : NULL;
+	struct lookaside_wait wait, *later = lookaside_arch_interrupts() && nr_cpu_ids > 1 ? &wait : NULL;
 	unsigned long flags;
 	bool done = false;
 	int result = 0;
