@@ -233,6 +233,14 @@ fn what_is_known_hardly_depends_on_accesses() {
 }
 
 #[test]
+fn a_budget_of_nothing_is_refused_in_words() {
+    let (status, text, why) = lab(&["none.trace", "--budget", "0"]);
+    assert!(status == Some(2) && text.is_empty(), "{why}");
+    assert!(why.contains("a budget is a whole number of seconds, 1 at least"), "{why}");
+    assert!(!why.contains("18446744073709551615"), "{why}");
+}
+
+#[test]
 fn of_a_trace_that_takes_longer_than_the_budget_pieces_are_replayed() {
     let advised = |file: &str| {
         let machine = ["--machine", "zen5", "--cpus", "12", "--plausible", "4", "--budget", "1"];

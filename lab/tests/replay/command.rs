@@ -174,3 +174,21 @@ fn unknown_and_invalid_options_are_refused() {
     assert!(refused(&["--working-set", "window=0"]).contains("a time in us"));
     assert!(refused(&["--lackey", "/nonexistent"]).contains("cannot be read"));
 }
+
+#[test]
+fn what_it_cannot_compare_and_what_is_given_twice_is_refused() {
+    for (more, words) in [
+        (
+            ["--validate", "--machine=neoverse_n1"],
+            "`--validate` needs a machine of x86, and `neoverse_n1` is none",
+        ),
+        (
+            ["--machine=zen4", "--working-set=hot=1,hot=2"],
+            "part `hot` of the working set is given twice",
+        ),
+    ] {
+        let (status, _, why) = super::lab(&[&["replay", "traces/sort.trace"][..], &more].concat());
+        assert!(status == Some(2) && why.contains(words), "{why}");
+        assert!(!why.contains("linux-ipi"), "{why}");
+    }
+}

@@ -135,6 +135,28 @@ fn bad_input_is_refused_in_a_sentence() {
 }
 
 #[test]
+fn the_knobs_are_listed_in_the_form_that_is_asked_for() {
+    let of = |form: &str| {
+        let (status, text, errors) = lab(&["what-if", "--list", "--format", form]);
+        assert_eq!(status, Some(0), "{errors}");
+        text
+    };
+    assert!(of("csv").starts_with("knob,in Linux\nceiling=N,"), "{}", of("csv"));
+    assert!(of("markdown").starts_with("| knob"), "{}", of("markdown"));
+    let json: Value = serde_json::from_str(&of("json")).expect("JSON");
+    assert_eq!((&json["version"], &json["knobs"][0]["knob"]), (&1.into(), &"ceiling=N".into()));
+}
+
+#[test]
+fn a_recording_that_is_named_twice_on_a_side_is_refused() {
+    for first in ["traces/sort.trace,traces/sort.trace", "traces/sort.trace,./traces/sort.trace"] {
+        let (status, _, why) = lab(&["diff", first, "traces/threads.trace"]);
+        assert_eq!(status, Some(2), "{why}");
+        assert!(why.contains("sort.trace` is named twice"), "{why}");
+    }
+}
+
+#[test]
 fn completions_and_pages_name_every_command_that_is_shown() {
     let (status, text, _) = lab(&["completions", "bash"]);
     assert_eq!(status, Some(0));
@@ -146,6 +168,17 @@ fn completions_and_pages_name_every_command_that_is_shown() {
         assert!(folder.path().join(format!("lookaside-{command}.1")).exists(), "{command}");
     }
     assert!(!folder.path().join("lookaside-record-part.1").exists(), "it is no command for people");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn shells_complete_what_is_for_users() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (status, text, errors) = lab(&["completions", shell]);
+        assert_eq!(status, Some(0), "{errors}");
+        assert!(text.contains("what-if") && !text.contains("record-part"), "{shell}");
+        assert!(!text.contains("record__part") && text.contains("version"), "{shell}");
+    }
 }
 
 /// A table for programs: the names of its columns, and its rows.

@@ -1,83 +1,8 @@
-//! `lookaside run`, `sweep` and `experiments` of a workload file: by which metric a strategy is best, and what is refused.
+//! `lookaside run`: by which metric a strategy is best, and what is refused.
 
-use std::{
-    fs,
-    process::{Command, Output},
-};
+use super::{COLLECTOR, REMARK, WORKLOAD, file, refused, written};
 
-fn lab(arguments: &[&str]) -> Output {
-    let lab = env!("CARGO_BIN_EXE_lookaside");
-    Command::new(lab).args(arguments).output().expect("the program can be started")
-}
-
-/// What it says about arguments that it refuses.
-#[track_caller]
-fn refused(arguments: &[&str]) -> String {
-    let output = lab(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-    assert!(output.stdout.is_empty(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stderr).expect("messages are text")
-}
-
-/// What it writes, in one line: sentences are wrapped.
-#[track_caller]
-fn written(arguments: &[&str]) -> String {
-    let output = lab(arguments);
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    let text = String::from_utf8(output.stdout).expect("results are text");
-    if arguments.contains(&"csv") {
-        return text;
-    }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// A thread gives pages back and another writes to them, for a short time.
-const WORKLOAD: &str = r#"
-about = "pages are given back while another thread writes"
-cpus = 4
-time = "300 us"
-[parameters]
-pages = 16
-gap = "20 us"
-[[space]]
-name = "go"
-pages = "cpus * 64"
-[[threads]]
-name = "scavenger"
-space = "go"
-cpu = 0
-program = """
-forever
-  begin madvise
-  discard (1 + random(cpus - 1)) * 64 pages
-  end madvise
-  sleep gap
-done
-"""
-[[threads]]
-name = "p"
-space = "go"
-count = "cpus - 1"
-cpu = "me + 1"
-program = """
-forever
-  write (me + 1) * 64 + random(64) 1
-  work 1 us
-  count allocs
-done
-"""
-"#;
-
-/// A file that is there as long as its folder.
-fn file(content: &str) -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("go.toml");
-    fs::write(&path, content).expect("the file can be written");
-    let path = path.to_str().expect("a path").to_owned();
-    (folder, path)
-}
-
-/// `run` of that file with two strategies.
+/// `run` of a file with two strategies.
 fn run<'a>(path: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let run = ["run", path, "--machine", "zen4", "--strategy", "linux-ipi-2025,lookaside"];
     [&run[..], more].concat()
@@ -119,17 +44,6 @@ fn so_few_plausible_machines_are_refused_as_elsewhere() {
     assert!(!written(&run(&path, &["--plausible", "0"])).contains("of 4 plausible"));
 }
 
-#[test]
-fn a_sweep_runs_on_the_cpus_that_are_asked_for() {
-    let (_folder, path) = file(&WORKLOAD.replace("cpus = 4\n", ""));
-    let sweep = ["sweep", &path, "--machine", "zen4", "--over", "pages=1,2", "--seeds", "1"];
-    let text = written(&[&sweep[..], &["--cpus", "3"]].concat());
-    assert!(text.contains("lookaside 1 3 ") && text.contains("lookaside 2 3 "), "{text}");
-    assert!(
-        refused(&[&sweep[..], &["--cpus", "999"]].concat()).contains("999 CPUs; machine `zen4`")
-    );
-}
-
 /// The rows of a table for spreadsheets, without its header.
 fn rows(text: &str) -> Vec<Vec<String>> {
     let line = |line: &str| line.split(',').map(str::to_owned).collect();
@@ -150,18 +64,13 @@ fn a_table_for_spreadsheets_has_plain_numbers() {
 }
 
 #[test]
-fn a_file_that_is_named_twice_counts_once() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../workloads");
-    let [one, other] =
-        ["getppid.toml", "../workloads/getppid.toml"].map(|name| format!("{folder}/{name}"));
-    let of = |files: &[&str]| {
-        let more = ["--seeds", "1", "--format", "csv"];
-        String::from_utf8(lab(&[&["experiments"], files, &more].concat()).stdout).expect("text")
-    };
-    let once = of(&[&one]);
-    assert_eq!(of(&[&one, &other, &one]), once);
-    assert!(once.starts_with("file,what,unit,published,"), "{once}");
-    assert!(once.contains(",ns,"), "the unit has a column of its own: {once}");
+fn a_metric_that_no_thread_came_to_has_a_remark_in_the_csv_of_a_run() {
+    let (_folder, file) = file(COLLECTOR);
+    let csv = written(&["run", &file, "--machine", "zen4", "--plausible", "0", "--format", "csv"]);
+    let of = |metric: &str| csv.lines().find(|line| line.starts_with(metric)).expect("its row");
+    assert!(csv.lines().next().is_some_and(|header| header.ends_with(",remark")), "{csv}");
+    assert!(of("gc,").contains(REMARK), "{csv}");
+    assert!(of("rounds,").ends_with(','), "{csv}");
 }
 
 #[test]
@@ -184,12 +93,4 @@ fn what_is_refused_says_what_to_do() {
     let help = written(&["run", "--help"]);
     assert!(help.contains("The workload: the path of a file, or a name"), "{help}");
     assert!(help.contains("show the median; with `--plausible 0` the extremes too"), "{help}");
-}
-
-#[cfg(feature = "traces")]
-#[test]
-fn a_budget_of_nothing_is_refused_in_words() {
-    let why = refused(&["advise", "none.trace", "--budget", "0"]);
-    assert!(why.contains("a budget is a whole number of seconds, 1 at least"), "{why}");
-    assert!(!why.contains("18446744073709551615"), "{why}");
 }
