@@ -4,7 +4,7 @@ use lookaside_machine::timed::tables;
 
 use super::{
     expression::Expression,
-    scheduler::State,
+    state::State,
     statement::Child,
     thread::{Next, Parent, Thread},
 };

@@ -7,8 +7,8 @@ use lookaside_machine::timed::{self, tables};
 use super::{
     MOST_PAGES, Space,
     expression::Expression,
-    scheduler::State,
     sharing::FirstWrite,
+    state::State,
     statement::Pages,
     thread::{Next, Thread},
 };

@@ -6,6 +6,7 @@
 //! does besides the strategy are paths; one that the machine file lacks is assumed (`[paths]` of
 //! `published/ranges.toml`), and lies anywhere in its range on plausible machines.
 
+mod blocks;
 mod children;
 mod expression;
 mod gate;
@@ -15,6 +16,7 @@ mod page_set;
 mod plan;
 mod scheduler;
 mod sharing;
+mod state;
 mod statement;
 mod thread;
 mod units;
@@ -32,7 +34,8 @@ use lookaside_terminal::{Refused, counted, names};
 
 use self::{
     expression::{Expression, Reader, Scope, Values, quoted},
-    scheduler::{State, Wake},
+    scheduler::Wake,
+    state::State,
     statement::{Act, Child, Declared, Statement},
 };
 use super::{

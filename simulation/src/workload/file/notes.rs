@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use lookaside_machine::timed::Ps;
 use lookaside_terminal::Refused;
 
-use super::{Spinning, Workload, scheduler::State};
+use super::{Spinning, Workload, state::State};
 use crate::workload::stage::{NS, START};
 
 impl Workload {

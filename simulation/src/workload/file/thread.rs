@@ -6,7 +6,7 @@ use lookaside_machine::timed::{self, Ps};
 use super::{
     expression::Expression,
     gate::{self, Gate},
-    scheduler::State,
+    state::State,
     statement::{Act, Pages},
 };
 use crate::{

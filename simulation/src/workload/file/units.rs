@@ -3,35 +3,28 @@
 
 use core::ops::Range;
 
-use lookaside_machine::timed::{
-    self,
-    tables::{self, Mapped},
-};
+use lookaside_machine::timed::tables::{self, Mapped};
 use lookaside_terminal::Refused;
 
 use super::{
     Space, Unit, Workload,
+    blocks::{BLOCK_ORDER, Entries},
     expression::{Expression, Values},
     page_set::PageSet,
-    scheduler::State,
+    state::State,
     statement::Pages,
     thread::{Next, Thread},
 };
 use crate::{
     data::Isa,
     kernel::{Change, Kernel, Process},
-    strategy::{
-        self, SpaceId,
-        blocks::{BLOCK, Way},
-    },
+    strategy::SpaceId,
     workload::Setup,
 };
 
 /// The pages of a huge page that an entry of the level above the last maps: those that Linux gives without being asked (THP), and
 /// splits. Larger and smaller ones are those of hugetlbfs.
-const THP: u64 = 512;
-/// The order of blocks of contiguous entries.
-const BLOCK_ORDER: u8 = 4;
+pub(super) const THP: u64 = 512;
 
 /// Adds the paths that memory in huge pages or folios takes, to those of what statements do with pages.
 pub(super) fn add_paths(paths: &mut Vec<&'static str>, spaces: &[Space]) {
@@ -97,32 +90,6 @@ impl Workload {
         }
         Ok(())
     }
-
-    /// How blocks of contiguous entries are changed, where a space has any.
-    ///
-    /// # Errors
-    ///
-    /// If the strategy is a way to do that, and none has.
-    pub(super) fn way(
-        &self,
-        setup: &Setup<'_>,
-        values: Values<'_>,
-    ) -> Result<Option<Way>, Refused> {
-        let folios = || {
-            let units = self.spaces.iter().flat_map(|space| &space.unit);
-            units.filter(|unit| !unit.is_huge)
-        };
-        if strategy::is_of_blocks(setup.strategy) && folios().next().is_none() {
-            let (file, name) = (&self.program.file, setup.strategy);
-            return Err(Refused(format!(
-                "{file}: strategy `{name}` is a way to change contiguous blocks, which no space of the file has: here it would be \
-                 `linux-broadcast`. A space has them with `folio = \"64 KiB\"` or more"
-            )));
-        }
-        let any = folios().any(|unit| unit.pages.value(values) >= BLOCK as f64);
-        let is_arm = setup.machine.isa == Isa::Aarch64;
-        Ok(Way::of(setup.strategy).ok().filter(|_| any && is_arm))
-    }
 }
 
 /// A number of pages as a size.
@@ -145,10 +112,10 @@ pub(super) struct Memory {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mapping {
     /// How many pages a fault maps: a power of two above one.
-    unit: u64,
+    pub(super) unit: u64,
     /// The binary logarithm of the pages that a TLB may hold as one.
     order: u8,
-    is_huge: bool,
+    pub(super) is_huge: bool,
     /// Whether a call changes the entries of a folio together.
     batched: bool,
     /// Whether the first write to a huge page that is shared copies all of it.
@@ -245,17 +212,6 @@ impl Mapping {
     }
 }
 
-/// What becomes of entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entries {
-    Unmap,
-    Protect,
-    /// A fork takes write permission.
-    Share,
-    /// The process exits.
-    Exit,
-}
-
 impl State<'_> {
     fn mapping(&self, process: SpaceId) -> Option<Mapping> {
         self.memory.borrow().get(&process).map(|memory| memory.mapping)
@@ -312,89 +268,6 @@ impl State<'_> {
         let how = if child.is_some() { Entries::Share } else { Entries::Exit };
         self.change_blocks(kernel, process, &mapping, 0..process.pages, how, child);
     }
-
-    /// Changes the entries of pages that come in folios of which blocks may be contiguous.
-    fn change_blocks(
-        &self,
-        kernel: &Kernel<'_>,
-        process: &Process,
-        mapping: &Mapping,
-        pages: Range<u64>,
-        how: Entries,
-        child: Option<&Process>,
-    ) {
-        let Some(way) = self.way.filter(|_| !mapping.is_huge && mapping.unit >= BLOCK as u64)
-        else {
-            return;
-        };
-        let table = &self.tables[timed::cpu().index()];
-        let (mut first, entries) = (pages.start / THP * THP, THP);
-        while first < pages.end {
-            let all = entries.min(process.pages - first);
-            let mapped = tables::mappings(process.root, first, all);
-            let slot = |page: u64| (page.clamp(first, first + all) - first) as usize;
-            let slots = slot(pages.start)..slot(pages.end);
-            table.arrange(mapped.iter().map(|run| {
-                (slot(run.first)..slot(run.first + run.pages), run.order == BLOCK_ORDER)
-            }));
-            let zap = Flushes { kernel, process, first };
-            timed::during("entry", || match how {
-                Entries::Unmap => way.unmap(table, slots.clone(), &zap),
-                Entries::Exit => way.exit(table, slots.clone(), &zap),
-                Entries::Protect => way.protect(table, slots.clone(), &zap),
-                Entries::Share => {
-                    let folds = way.share(table, slots.clone(), &zap);
-                    let Some(child) = child.filter(|_| folds) else { return };
-                    let zap = Flushes { kernel, process: child, first };
-                    blocks(&mapped).for_each(|block| zap.flush(block));
-                }
-            });
-            if how != Entries::Share {
-                self.cut_blocks(process, &pages, first..first + all);
-            }
-            first += entries;
-        }
-    }
-
-    /// Blocks of which a call changes a part are pages from then on.
-    fn cut_blocks(&self, process: &Process, pages: &Range<u64>, table: Range<u64>) {
-        for edge in [pages.start, pages.end] {
-            let block = edge - edge % BLOCK as u64;
-            if edge != block && table.contains(&block) {
-                let pages = (BLOCK as u64).min(process.pages - block);
-                tables::set_order(process.root, block, pages, 0);
-            }
-        }
-    }
-}
-
-/// The first pages of blocks that are contiguous.
-fn blocks(mapped: &[Mapped]) -> impl Iterator<Item = u64> {
-    let contiguous = mapped.iter().filter(|run| run.order == BLOCK_ORDER);
-    contiguous.flat_map(|run| (run.first..run.first + run.pages).step_by(BLOCK))
-}
-
-/// The flushes of blocks, in the middle of changes of a table page.
-struct Flushes<'k, 'a> {
-    kernel: &'k Kernel<'a>,
-    process: &'k Process,
-    /// The first page of the table page.
-    first: u64,
-}
-
-impl Flushes<'_, '_> {
-    fn flush(&self, first: u64) {
-        self.kernel.change(self.process, first, BLOCK as u64, Change::Restrict);
-    }
-}
-
-impl strategy::blocks::Zap for Flushes<'_, '_> {
-    fn flush_block(&self, first: u64) {
-        self.flush(self.first + first);
-    }
-
-    /// What becomes of the pages is charged by paths.
-    fn gone(&self, _: u64) {}
 }
 
 impl Thread {
