@@ -14,9 +14,9 @@ use lookaside_simulation::{
         file,
         findings::{self, Finding},
         fit,
-        measure::{Samples, Scope},
         only::Only,
         predict::{self, Prediction},
+        probe::{Samples, Scope},
     },
     data::Machine,
 };

@@ -4,7 +4,7 @@ use super::{
     capacity::{self, Point},
     facts::Facts,
     lines,
-    measure::{CALLED, PAGES, Probe, Samples},
+    probe::{CALLED, PAGES, Probe, Samples},
     series::{LEAST, Summary},
     topology::Apart,
 };

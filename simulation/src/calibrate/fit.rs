@@ -13,7 +13,7 @@ use super::{
     facts::Facts,
     file,
     findings::{self, Finding, Known},
-    measure::{Probe, Samples},
+    probe::{Probe, Samples},
     series::Summary,
 };
 use crate::{

@@ -1,8 +1,8 @@
 //! Calibration: a machine file of the machine that this runs on, measured from user space.
 //!
-//! [`mod@measure`] takes short blocks of everything in turn. [`counts`] says which of them were disturbed;
-//! [`series`] what is left of them. [`findings`] works out what follows ([`capacity`], [`lines`]), or
-//! why nothing does: what cannot be known is refused, not guessed. [`fit`] takes off what the model
+//! [`mod@measure`] takes short blocks of everything in turn; what that is says [`probe`]. [`counts`] says which of
+//! them were disturbed; [`series`] what is left of them. [`findings`] works out what follows ([`capacity`],
+//! [`lines`]), or why nothing does: what cannot be known is refused, not guessed. [`fit`] takes off what the model
 //! charges beside, [`file`](mod@file) writes, and [`predict`] compares what nothing was fitted to.
 //! Only [`mod@measure`] asks the time; all the others are functions of what was measured.
 
@@ -16,6 +16,7 @@ pub mod lines;
 pub mod measure;
 pub mod only;
 pub mod predict;
+pub mod probe;
 pub mod series;
 mod system;
 pub mod topology;
@@ -29,7 +30,8 @@ use serde::{Deserialize, Serialize};
 use self::{
     counts::Counts,
     facts::Facts,
-    measure::{Bench, Probe, Samples, Scope},
+    measure::Bench,
+    probe::{Probe, Samples, Scope},
     series::Series,
 };
 

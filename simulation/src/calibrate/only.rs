@@ -2,7 +2,7 @@
 
 use lookaside_terminal::Refused;
 
-use super::measure::Scope;
+use super::probe::Scope;
 
 const WORDS: Scope = Scope { words: true, ..NOTHING };
 const CHASES: Scope = Scope { chases: true, ..NOTHING };

@@ -6,7 +6,7 @@
 use super::{
     facts::Facts,
     fit,
-    measure::{Probe, Samples},
+    probe::{Probe, Samples},
     series::Summary,
 };
 use lookaside_terminal::Refused;
