@@ -16,8 +16,9 @@ use lookaside_traces::{
 
 use super::{
     Setup, WorkingSet,
-    assume::{Basis, check_room, fitting_machine, usual_flushes, usual_strategies, working_set_of},
+    assume::{Basis, usual_flushes, usual_strategies, working_set_of},
     interrupts::{Arrivals, Interrupts, measure},
+    machine::{check_room, fitting_machine},
 };
 
 /// What a user has chosen.

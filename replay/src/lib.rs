@@ -14,9 +14,11 @@ pub mod assume;
 pub mod difference;
 pub mod inputs;
 pub mod interrupts;
+pub mod machine;
 mod plan;
 pub mod plausible;
 mod player;
+mod program;
 pub mod report;
 mod tally;
 pub mod validate;
@@ -35,7 +37,8 @@ use serde::Serialize;
 use self::{
     accounts::Accounts,
     plan::Plan,
-    player::{NS, Player, START, part},
+    player::{NS, Player, START},
+    program::part,
 };
 
 /// The parameters of a replay.

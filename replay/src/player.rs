@@ -1,4 +1,4 @@
-//! The programs of the modelled CPUs: they execute steps, and compute in between.
+//! What the programs of the modelled CPUs share, and what is counted of them.
 
 use core::{
     cell::{Cell, RefCell},
@@ -8,59 +8,38 @@ use core::{
 use hdrhistogram::Histogram;
 use lookaside::platform::CpuId;
 use lookaside_machine::timed::{self, AccountId, Price, Ps, World};
-use lookaside_simulation::{
-    kernel::{Kernel, Process},
-    strategy::Flush,
-};
+use lookaside_simulation::kernel::{Kernel, Process};
 use lookaside_terminal::Refused;
-use lookaside_traces::reconstruct::{Act, Operation, Script, SpaceId, Step};
+use lookaside_traces::reconstruct::Script;
 
 use super::{
     Setup,
-    accesses::{Cursor, Pages},
+    accesses::Pages,
     accounts::Accounts,
-    interrupts::Arrivals,
-    plan::{Plan, Wait},
+    plan::Plan,
+    program::{Duty, Program},
 };
 
 /// A nanosecond, in picoseconds.
 pub(super) const NS: Ps = 1000;
-const US: Ps = 1000 * NS;
+pub(super) const US: Ps = 1000 * NS;
 const MS: Ps = 1000 * US;
 
 /// When the trace begins: by then every CPU is up.
 pub(super) const START: Ps = 50 * MS;
 /// Copies begin at most so long after the recorded CPUs, at random, so that they do not run in lockstep.
 const SHIFT: Ps = MS;
-/// How long a CPU waits at least, and at most, before it looks again whether a step of another is over.
-const PATIENCE: [Ps; 2] = [200 * NS, 100 * US];
-
-/// Pieces of so many pages are aligned in a space, as in the script.
-const PIECE: u32 = 512;
 
 /// One modelled space: a recorded one, or a copy of it.
 #[derive(Default)]
-struct Space {
-    process: Cell<Option<Process>>,
+pub(super) struct Space {
+    pub(super) process: Cell<Option<Process>>,
     /// How many recorded CPUs run it here.
-    runners: Cell<u32>,
+    pub(super) runners: Cell<u32>,
     /// How many copies of its end have come.
-    ends: Cell<u32>,
-    ended: Cell<bool>,
-    pages: RefCell<Pages>,
-}
-
-/// The steps of a recorded CPU that a modelled CPU executes.
-struct Duty<'a> {
-    steps: &'a [Step],
-    waits: &'a [Wait],
-    /// Its place among all duties.
-    number: usize,
-    next: Cell<usize>,
-    next_wait: Cell<usize>,
-    /// The space that it runs, if it runs user code.
-    running: Cell<Option<SpaceId>>,
-    cursor: Cursor,
+    pub(super) ends: Cell<u32>,
+    pub(super) ended: Cell<bool>,
+    pub(super) pages: RefCell<Pages>,
 }
 
 /// How long operations took, by kind.
@@ -70,18 +49,18 @@ pub(super) const KINDS: [&str; 3] = ["flush", "switch", "handler"];
 
 /// The state that all programs share.
 pub(super) struct Player<'a> {
-    script: &'a Script,
-    setup: &'a Setup<'a>,
-    plan: &'a Plan,
-    accounts: &'a Accounts,
+    pub(super) script: &'a Script,
+    pub(super) setup: &'a Setup<'a>,
+    pub(super) plan: &'a Plan,
+    pub(super) accounts: &'a Accounts,
     pub(super) kernel: Result<Kernel<'a>, Refused>,
-    spaces: Vec<Space>,
+    pub(super) spaces: Vec<Space>,
     /// How many steps each duty has done; all of them for duties that nobody has.
-    done: Vec<Cell<u32>>,
+    pub(super) done: Vec<Cell<u32>>,
     /// How much later each copy begins.
-    shifts: Vec<Ps>,
+    pub(super) shifts: Vec<Ps>,
     /// For each CPU the account that refills are charged to, and until when.
-    refills: Vec<Cell<(AccountId, Ps)>>,
+    pub(super) refills: Vec<Cell<(AccountId, Ps)>>,
     pub(super) latencies: RefCell<Latencies>,
     /// The number of operations of each account.
     pub(super) counts: Vec<Cell<u64>>,
@@ -129,7 +108,7 @@ impl<'a> Player<'a> {
     }
 
     /// Executes an operation, records how long it took, and returns its result.
-    fn timed<R>(&self, kind: usize, besides: Ps, f: impl FnOnce() -> R) -> R {
+    pub(super) fn timed<R>(&self, kind: usize, besides: Ps, f: impl FnOnce() -> R) -> R {
         let begin = timed::now();
         let result = f();
         let time = timed::now() - begin + besides;
@@ -138,371 +117,16 @@ impl<'a> Player<'a> {
         result
     }
 
-    fn count(&self, account: AccountId) {
+    pub(super) fn count(&self, account: AccountId) {
         let count = &self.counts[account.0 as usize];
         count.set(count.get() + 1);
     }
 
     /// Charges refills on this CPU to an account from now on, until the hot pages have been used once.
-    fn refills_for(&self, account: AccountId) {
+    pub(super) fn refills_for(&self, account: AccountId) {
         let until = timed::now() + self.setup.working_set.window * NS;
         self.refills[timed::cpu().index()].set((account, until));
     }
-}
-
-/// The program of one modelled CPU.
-struct Program<'p, 'a> {
-    player: &'p Player<'a>,
-    kernel: &'p Kernel<'a>,
-    copy: usize,
-    duties: Vec<Duty<'a>>,
-    /// The duty whose program has the CPU; if that duty runs no program, the kernel has the CPU.
-    current: Cell<usize>,
-}
-
-impl<'a> Program<'_, 'a> {
-    fn run(&self) {
-        while let Some(number) = self.next_duty() {
-            let duty = &self.duties[number];
-            let place = duty.next.get();
-            let step = &duty.steps[place];
-            self.compute_until(self.time(step.time) - self.lead(step));
-            self.wait(duty, place);
-            self.execute(number, step);
-            duty.next.set(place + 1);
-            self.player.done[duty.number].set(place as u32 + 1);
-            self.player.steps.set(self.player.steps.get() + 1);
-        }
-        self.compute_until(self.time(self.player.script.length));
-    }
-
-    /// The time of a script event on this CPU.
-    fn time(&self, time: u64) -> Ps {
-        START + self.player.shifts[self.copy] + time * NS
-    }
-
-    /// The duty with the next step.
-    fn next_duty(&self) -> Option<usize> {
-        if let [only] = &self.duties[..] {
-            return (only.next.get() < only.steps.len()).then_some(0);
-        }
-        let time = |(number, duty): (usize, &Duty<'_>)| {
-            duty.steps.get(duty.next.get()).map(|step| (step.time, number))
-        };
-        self.duties.iter().enumerate().filter_map(time).min().map(|(_, number)| number)
-    }
-
-    /// Waits until the steps that must precede this one are over.
-    fn wait(&self, duty: &Duty<'_>, place: usize) {
-        let recorded = self.player.script.cpus.len();
-        while let Some(wait) = duty.waits.get(duty.next_wait.get()) {
-            if wait.step as usize != place {
-                return;
-            }
-            let done = &self.player.done[self.copy * recorded + wait.other.cpu as usize];
-            let mut patience = PATIENCE[0];
-            while done.get() <= wait.other.step {
-                timed::idle_until(timed::now() + patience);
-                patience = PATIENCE[1].min(2 * patience);
-            }
-            duty.next_wait.set(duty.next_wait.get() + 1);
-        }
-    }
-
-    fn space(&self, space: SpaceId) -> &Space {
-        // Threads of one process are threads of one process in every copy.
-        let shared = self.player.script.spaces[space.0 as usize].threads > 1;
-        let copy = if shared { 0 } else { self.copy };
-        &self.player.spaces[copy * self.player.script.spaces.len() + space.0 as usize]
-    }
-
-    /// The first page of a copy's own part of a space. Pages from before the trace come first.
-    fn first_page(&self, space: SpaceId) -> u32 {
-        let space = &self.player.script.spaces[space.0 as usize];
-        let copy = if space.threads > 1 { self.copy as u32 } else { 0 };
-        self.player.setup.working_set.room() + copy * part(space.pages)
-    }
-
-    /// The process of a space, made if it is not there yet; none if it has ended.
-    fn process(&self, id: SpaceId) -> Option<Process> {
-        let space = self.space(id);
-        if space.ended.get() {
-            return None;
-        }
-        if let Some(process) = space.process.get() {
-            return Some(process);
-        }
-        let set = &self.player.setup.working_set;
-        let recorded = &self.player.script.spaces[id.0 as usize];
-        let copies = if recorded.threads > 1 { self.player.plan.copies } else { 1 };
-        let pages = set.room() + copies as u32 * part(recorded.pages);
-        let process = self.kernel.spawn(pages.into(), set.pages().into());
-        if recorded.older {
-            self.kernel.strategy().is_older(process.id);
-        }
-        if let Some(other) = space.process.get() {
-            // Another CPU was quicker.
-            self.kernel.release(&process);
-            return Some(other);
-        }
-        space.process.set(Some(process));
-        *space.pages.borrow_mut() = Pages::new(set);
-        Some(process)
-    }
-
-    /// The program that has the CPU computes until `end`; without one the CPU idles.
-    fn compute_until(&self, end: Ps) {
-        let duty = &self.duties[self.current.get()];
-        let Some(id) = duty.running.get() else {
-            while timed::now() < end {
-                timed::idle_until(end);
-            }
-            return;
-        };
-        let set = &self.player.setup.working_set;
-        let user = self.player.accounts.user(id);
-        let refills = &self.player.refills[timed::cpu().index()];
-        timed::during("program", || {
-            loop {
-                let now = timed::now();
-                if now >= end {
-                    return;
-                }
-                let part = (end - now).min(set.window * NS);
-                let (account, until) = refills.get();
-                let account = if now < until { account } else { user };
-                timed::on_behalf(account, || {
-                    duty.cursor.access(set, &self.space(id).pages, part);
-                });
-                // The time of the accesses is part of the computing time.
-                let left = (now + part).saturating_sub(timed::now());
-                timed::on_behalf(user, || timed::work(left));
-            }
-        });
-    }
-
-    fn execute(&self, number: usize, step: &Step) {
-        let account = self.player.accounts.initiator(step.initiator);
-        timed::on_behalf(account, || self.act(number, step, account));
-    }
-
-    fn act(&self, number: usize, step: &Step, account: AccountId) {
-        let duty = &self.duties[number];
-        match step.act {
-            Act::Run(id) => {
-                let Some(_) = self.process(id) else { return };
-                let before = duty.running.replace(Some(id));
-                if before != Some(id) {
-                    let runners = &self.space(id).runners;
-                    runners.set(runners.get() + 1);
-                }
-                let operation = self.player.script.initiators[step.initiator as usize].operation;
-                let turn = match step.counted {
-                    _ if operation == Operation::Execute => Kernel::execute,
-                    true => Kernel::switch,
-                    false => Kernel::switch_uncounted,
-                };
-                let look = self.recorded().and_then(|all| all.look(duty.number, step.time));
-                let first = self.time(step.time).max(timed::now());
-                timed::pausing(first, look.map(|time| time * NS), || {
-                    self.turn_to(number, account, turn);
-                });
-                if before != Some(id) {
-                    self.leave(before);
-                }
-                return;
-            }
-            Act::Idle => {
-                let before = duty.running.take();
-                self.rest(number, step.task == 0, account);
-                return self.leave(before);
-            }
-            _ => {}
-        }
-        if self.current.get() != number && duty.running.get().is_some() {
-            self.turn_to(number, account, Kernel::switch);
-        }
-        match step.act {
-            Act::Run(_) | Act::Idle => {}
-            Act::Map { space, first, pages } => {
-                let Some(process) = self.process(space) else { return };
-                let first = self.first_page(space) + first;
-                self.kernel.map(&process, first.into(), pages.into());
-                self.space(space).pages.borrow_mut().add(first, pages);
-            }
-            Act::Restrict { space, first, pages, whole } => {
-                let change = || self.change(space, (first, pages), true, false, whole, account);
-                self.as_recorded(duty, step, change);
-            }
-            Act::Unmap { space, first, pages, tables, whole } => {
-                let change = || self.change(space, (first, pages), false, tables, whole, account);
-                self.as_recorded(duty, step, change);
-            }
-            Act::PageOut { space, page } => {
-                self.as_recorded(duty, step, || self.page_out(space, page, account));
-            }
-            Act::Fork { parent, child } => {
-                let (Some(old), Some(new)) = (self.process(parent), self.process(child)) else {
-                    return;
-                };
-                let pages = self.space(parent).pages.borrow().clone();
-                *self.space(child).pages.borrow_mut() = pages;
-                self.flush(account, || self.kernel.fork(&old, &new));
-            }
-            Act::End(space) if self.player.script.initiators[step.initiator as usize].recorded => {
-                self.end(number, space, account);
-            }
-            Act::End(_) => self.kernel.leave(),
-        }
-    }
-
-    /// What the trace says of the time in which single operations did their parts, if the CPUs are the recorded ones.
-    fn recorded(&self) -> Option<&Arrivals> {
-        let Player { setup, plan, script, .. } = self.player;
-        let as_recorded = plan.copies == 1 && plan.cpus == script.cpus.len();
-        setup.arrivals.filter(|_| as_recorded)
-    }
-
-    /// Executes a flush, in the time that its parts took where the trace says so.
-    fn as_recorded(&self, duty: &Duty<'_>, step: &Step, change: impl FnOnce()) {
-        let ask = self.recorded().and_then(|all| all.ask(duty.number, step.time));
-        let first = self.flushes_at(step);
-        timed::arriving(self.arrivals(duty, step, first), || {
-            timed::pausing(first, ask.map(|time| time * NS), change);
-        });
-    }
-
-    /// When a flush that begins now raises the space's generation.
-    fn flushes_at(&self, step: &Step) -> Ps {
-        self.time(step.time).max(timed::now() + self.lead(step))
-    }
-
-    /// How much before its time a step begins: the kernel says that it flushes when it has raised the space's generation.
-    fn lead(&self, step: &Step) -> Ps {
-        let flushes =
-            matches!(step.act, Act::Restrict { .. } | Act::Unmap { .. } | Act::PageOut { .. });
-        if flushes && self.recorded().is_some() { timed::lead() } else { 0 }
-    }
-
-    /// When the interrupts of a step arrive whose flush is at `first`, where the trace says when those of its flush did.
-    fn arrivals(&self, duty: &Duty<'_>, step: &Step, first: Ps) -> Vec<(CpuId, Ps)> {
-        let Some(arrivals) = self.recorded() else { return Vec::new() };
-        // A request's handler is recorded behind the entry of its interrupt.
-        let entry = self.player.setup.machine.model.prices.charge(Price::InterruptEntry);
-        let arrival = |(target, arrived): (u16, u64)| {
-            (CpuId(target.into()), first + (arrived * NS).saturating_sub(entry))
-        };
-        arrivals.near(duty.number, step.time).into_iter().map(arrival).collect()
-    }
-
-    fn flush(&self, account: AccountId, f: impl FnOnce()) {
-        self.player.count(account);
-        self.player.flushes.set(self.player.flushes.get() + 1);
-        self.player.timed(0, 0, f);
-        self.player.refills_for(account);
-    }
-
-    fn change(
-        &self,
-        space: SpaceId,
-        (first, pages): (u32, u32),
-        stays: bool,
-        tables: bool,
-        whole: bool,
-        account: AccountId,
-    ) {
-        let Some(process) = self.process(space) else { return };
-        let (first, pages) = (u64::from(self.first_page(space) + first), u64::from(pages));
-        let mut flush = Flush { tables, ..Flush::pages(process.id, first, pages) };
-        // With all the pages of the space nobody knows for the sake of which.
-        flush.everything = whole || pages == self.player.script.spaces[space.0 as usize].pages;
-        // A full flush does not record whether tables were freed: they may have been, and are in one that everything was
-        // made of because another thread gathered. Only the end of a space says that they stay.
-        flush.tables |= flush.everything && (whole || stays);
-        // What was flushed was there, whether somebody saw it come or not.
-        timed::tables::map(process.root, first, pages, 0);
-        self.flush(account, || self.kernel.change_and(&process, first, pages, stays, &flush));
-    }
-
-    /// Takes a page away, as a batch of one.
-    fn page_out(&self, space: SpaceId, page: u32, account: AccountId) {
-        let Some(process) = self.process(space) else { return };
-        let page = u64::from(self.first_page(space) + page);
-        let flush = Flush { batch: true, ..Flush::pages(process.id, page, 1) };
-        timed::tables::map(process.root, page, 1, 0);
-        self.flush(account, || self.kernel.change_and(&process, page, 1, false, &flush));
-    }
-
-    /// Gives the CPU to a program, or to the new program of an `execve`; `turn` selects which.
-    fn turn_to(&self, number: usize, account: AccountId, turn: fn(&Kernel<'a>, &Process)) {
-        let Some(id) = self.duties[number].running.get() else { return };
-        let Some(process) = self.process(id) else { return };
-        self.current.set(number);
-        self.player.count(account);
-        // Of a recording of a command, switches to other programs are not its own.
-        let recorded = self.player.accounts.who(account).is_none_or(|who| who.recorded);
-        if recorded {
-            self.player.switches.set(self.player.switches.get() + 1);
-            self.player.timed(1, 0, || turn(self.kernel, &process));
-        } else {
-            turn(self.kernel, &process);
-        }
-        self.player.refills_for(account);
-    }
-
-    /// A duty has no program any more. Another's gets the CPU, if there is one.
-    fn rest(&self, number: usize, halts: bool, account: AccountId) {
-        if self.current.get() != number && self.duties[self.current.get()].running.get().is_some() {
-            return;
-        }
-        if let Some(other) = self.duties.iter().position(|duty| duty.running.get().is_some()) {
-            return self.turn_to(other, account, Kernel::switch);
-        }
-        if halts { self.kernel.halt() } else { self.kernel.idle() }
-    }
-
-    /// A recorded CPU has left a space.
-    fn leave(&self, space: Option<SpaceId>) {
-        let Some(id) = space else { return };
-        let space = self.space(id);
-        space.runners.set(space.runners.get() - 1);
-        self.release(space);
-    }
-
-    fn end(&self, number: usize, id: SpaceId, account: AccountId) {
-        let Some(process) = self.process(id) else { return };
-        let (space, duty) = (self.space(id), &self.duties[number]);
-        if duty.running.get() == Some(id) {
-            // Who exits has no space of its own from here on.
-            duty.running.set(None);
-            self.rest(number, false, account);
-            space.runners.set(space.runners.get() - 1);
-        }
-        let shared = self.player.script.spaces[id.0 as usize].threads > 1;
-        space.ends.set(space.ends.get() + 1);
-        if shared && space.ends.get() < self.player.plan.copies as u32 {
-            return; // Other copies have threads in it, which may be there for longer.
-        }
-        self.flush(account, || self.kernel.unmap_all(&process));
-        space.ended.set(true);
-        *space.pages.borrow_mut() = Pages::default();
-        self.release(space);
-    }
-
-    /// Gives a space back that has ended and that nobody runs.
-    fn release(&self, space: &Space) {
-        if space.ended.get()
-            && space.runners.get() == 0
-            && let Some(process) = space.process.take()
-        {
-            self.kernel.release(&process);
-        }
-    }
-}
-
-/// The pages of a space, in whole pieces.
-pub(super) fn part(pages: u64) -> u32 {
-    (pages as u32).next_multiple_of(PIECE)
 }
 
 impl World for Player<'_> {
@@ -514,17 +138,11 @@ impl World for Player<'_> {
         assert!(timed::now() < START, "a CPU takes too long to come up");
         let (duties, copy) = self.plan.duties(cpu.index());
         let recorded = self.script.cpus.len();
-        let duty = |number: usize| Duty {
-            steps: &self.script.cpus[number],
-            waits: &self.plan.waits[number],
-            number: copy * recorded + number,
-            next: Cell::new(0),
-            next_wait: Cell::new(0),
-            running: Cell::new(None),
-            cursor: Cursor::default(),
+        let duty = |number: usize| {
+            let (steps, waits) = (&self.script.cpus[number], &self.plan.waits[number]);
+            Duty::new(steps, waits, copy * recorded + number)
         };
-        let duties = duties.map(duty).collect();
-        Program { player: self, kernel, copy, duties, current: Cell::new(0) }.run();
+        Program::new(self, kernel, copy, duties.map(duty).collect()).run();
     }
 
     fn interrupt(&self) {

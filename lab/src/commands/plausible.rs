@@ -2,8 +2,8 @@
 
 use lookaside_replay::{
     advice::TIE,
-    assume::CostsOf,
     difference::Difference,
+    machine::CostsOf,
     plausible::{Done, SHARE},
 };
 use lookaside_simulation::{

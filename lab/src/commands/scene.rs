@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use lookaside_replay::{
     OVERFULL, Replayed, WorkingSet,
-    assume::{fitting_machine, usual_flushes, usual_strategies},
+    assume::{usual_flushes, usual_strategies},
     difference::{Change, Difference, Per, Side},
     inputs::has_flushes,
+    machine::fitting_machine,
     plausible::SHARE,
     what_if::{Knob, Scenario},
 };

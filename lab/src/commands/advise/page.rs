@@ -3,8 +3,8 @@
 use lookaside_replay::{
     BAND, OVERFULL,
     advice::{Advice, CERTAIN, MATTERS, Mechanism, PIECES, TIE, Verdict},
-    assume::CostsOf,
     inputs::Inputs,
+    machine::CostsOf,
 };
 use lookaside_simulation::{
     data::Machine,
