@@ -7,12 +7,15 @@
 //!
 //! What the events mean on Linux, and the traps in them, is in `docs/traces.md`.
 
+mod bad_trace;
 #[cfg(feature = "files")]
 mod binary;
 #[cfg(feature = "files")]
 mod bytes;
+mod call;
 #[cfg(feature = "files")]
 mod callers;
+mod event;
 #[cfg(feature = "files")]
 pub mod file;
 #[cfg(feature = "files")]
@@ -34,11 +37,11 @@ pub mod record;
 mod summary;
 mod trace;
 
+pub use bad_trace::{BadPlace, BadTrace};
+pub use call::Call;
+pub use event::{CLONE_THREAD, CLONE_VFORK, CLONE_VM, Event, Kind, Pages, Purpose, Reason, fault};
 pub use halted::HALT_POLL;
 pub use kernel_counts::KernelCounts;
 pub use names::Names;
 pub use summary::Summary;
-pub use trace::{
-    BadPlace, BadTrace, CLONE_THREAD, CLONE_VFORK, CLONE_VM, Call, Event, Hardware, Kind, Losses,
-    NameId, Origin, Pages, Purpose, Reason, Task, Trace, fault,
-};
+pub use trace::{Hardware, Losses, NameId, Origin, Task, Trace};
