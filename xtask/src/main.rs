@@ -54,6 +54,7 @@ mod setup;
 mod site;
 mod source;
 mod stage;
+mod step;
 mod words;
 mod workspace;
 

@@ -6,7 +6,11 @@ use std::{collections::BTreeMap, time::Instant};
 use serde_json::json;
 
 use super::{
-    WORKERS, build::Build, each, explore::Verdict, instrument::Instrumented, record::Mutant,
+    build::Build,
+    explore::Verdict,
+    instrument::Instrumented,
+    record::Mutant,
+    search::{WORKERS, each},
 };
 use crate::failure::{Failure, Result};
 

@@ -11,15 +11,14 @@ use std::{
 };
 
 use super::{
-    WORKERS,
     build::Build,
-    each,
     explore::Verdict,
     hunt::Generated,
     instrument::Instrumented,
     ledger::Finder,
     outcome::Summary,
     record::{DIRECTORY, Mutant},
+    search::{WORKERS, each},
 };
 use crate::{
     failure::{Context, Failure, Result},
