@@ -1,9 +1,12 @@
 //! What the README, `docs/costs.md` and `docs/advise.md` show of `lookaside reproduce`, `run`, `explore`, `replay` and
-//! `advise` is what they print.
+//! `advise` is what they print, and what the README and `docs/evidence.md` count is there so many times.
 
 use std::process::Command;
 
+use lookaside_scenarios::zoo::{self, Expected};
+
 const README: &str = include_str!("../../README.md");
+const EVIDENCE: &str = include_str!("../../docs/evidence.md");
 const ADVISE: &str = include_str!("../../docs/advise.md");
 const COSTS: &str = include_str!("../../docs/costs.md");
 
@@ -169,4 +172,154 @@ fn the_readme_says_how_the_library_compares_with_linux() {
     ] {
         assert!(text.contains(&said), "{said}");
     }
+}
+
+/// Finds each of these sentences, or parts of them, in a page.
+#[track_caller]
+fn says(page: &str, parts: &[String]) {
+    let text = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in parts {
+        assert!(text.contains(part), "not said: {part}");
+    }
+}
+
+#[test]
+fn the_pages_say_how_many_scenarios_there_are() {
+    let listed = printed(&["explore"]);
+    let all = listed.lines().count();
+    let in_c = listed.lines().filter(|line| line.starts_with("c-")).count();
+    says(README, &[format!("{all} scenarios, on a machine that does whatever")]);
+    says(
+        EVIDENCE,
+        &[
+            format!("in each of {all} scenarios"),
+            format!("of which {in_c} are those of the C interface"),
+            format!("Each of {all} scenarios finds one."),
+        ],
+    );
+}
+
+/// How many machines a program may name that begins as this one does, which names none.
+fn machines(program: &str) -> usize {
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_lookaside"));
+    let output = lab.args(["explore", program]).output().expect("the program can be started");
+    let why = String::from_utf8(output.stderr).expect("text");
+    let (_, names) = why.split_once(": they are ").unwrap_or_else(|| panic!("{why}"));
+    names.split(", ").count()
+}
+
+#[test]
+fn the_pages_say_on_how_many_machines_programs_are_drawn() {
+    let spaces = machines("none epochs(3) [Run(A)]");
+    let [blocks, pairs] = ["blocks-none used [Run]", "pair-none [Run(A)]"].map(machines);
+    let all = spaces + blocks + pairs;
+    says(README, &[format!("Programs of random operations on {all} machines")]);
+    says(
+        EVIDENCE,
+        &[format!(
+            "Programs of random operations are run on {spaces} machines, and programs of contiguous entries on {blocks}, programs of \
+             kernels with two roots on {pairs},"
+        )],
+    );
+}
+
+#[test]
+fn the_pages_say_how_many_protocols_were_rebuilt() {
+    let all = zoo::all().count();
+    let sound = zoo::all().filter(|protocol| protocol.expected == Expected::Sound).count();
+    let broken = all - sound;
+    says(README, &[format!("{all} shootdown protocols of other systems, rebuilt")]);
+    says(
+        EVIDENCE,
+        &[
+            format!(
+                "Of {all} shootdown protocols of other systems, rebuilt from descriptions, {broken} break"
+            ),
+            format!("repaired in one place; {sound} are sound"),
+            format!(
+                "of {all} protocols of other systems, rebuilt from descriptions, {broken} break"
+            ),
+            format!("clean when repaired, {sound} are sound"),
+            format!("each of {all} protocols on the playground"),
+        ],
+    );
+}
+
+/// The numbers in the row of `docs/mutants.md` that begins so: mutants, found by exploration, by a test, excused, not known.
+fn mutants(row: &str) -> [usize; 5] {
+    const PAGE: &str = include_str!("../../docs/mutants.md");
+    let (_, table) = PAGE.split_once("<!-- written by ").expect("the table");
+    let begin = format!("| {row} | ");
+    let numbers = table.lines().find_map(|line| line.strip_prefix(&begin)).expect("the row");
+    let cells: Vec<usize> = numbers
+        .trim_end_matches(" |")
+        .split(" | ")
+        .map(|cell| cell.parse().expect("a number"))
+        .collect();
+    cells.try_into().expect("five numbers")
+}
+
+/// `cargo xtask mutants` holds the table to what there is.
+#[test]
+fn the_pages_say_what_the_table_of_mutants_says() {
+    let [by_hand, by_exploration, by_test, ..] = mutants("written by hand");
+    let [generated, explored, tested, excused, unknown] = mutants("all that are generated");
+    let moved: usize = ["`swap`", "`reread`", "`loop`"].map(|kind| mutants(kind)[4]).iter().sum();
+    let in_c = include_str!("../../mutants/c.toml").matches("[[mutant]]").count();
+    assert_eq!(by_hand, by_exploration + by_test, "all are found");
+    says(
+        README,
+        &[
+            format!("Of {by_hand} that are put in by hand"),
+            format!(
+                "Of {generated} small changes that are made to the source by rule it finds {};",
+                explored + tested
+            ),
+            format!("{excused} are excused in writing, and {unknown} it has not found"),
+        ],
+    );
+    says(
+        EVIDENCE,
+        &[
+            format!(
+                "{by_hand} bugs, most of them of the record and {in_c} of them mistakes in the C layer"
+            ),
+            format!("all are found: {by_exploration} by exploration, {by_test} by tests."),
+            format!(
+                "Of {generated} that are made from the source, exploration finds {explored} and tests {tested}, and {excused} are \
+                 excused in writing; of **{unknown} no find is known**"
+            ),
+            format!(
+                "and {moved} are of the three kinds that execute code at another time or once less"
+            ),
+        ],
+    );
+}
+
+/// What `docs/litmus.md` says of a suite: its tests, and how many end as they should.
+fn suite(row: &str) -> [&'static str; 2] {
+    const PAGE: &str = include_str!("../../docs/litmus.md");
+    let begin = format!("| {row} | ");
+    let cells = PAGE.lines().find_map(|line| line.strip_prefix(&begin)).expect("the row");
+    let cells: Vec<&str> = cells.split(" | ").collect();
+    [cells[0], cells[1]]
+}
+
+#[test]
+fn the_pages_say_what_the_table_of_litmus_tests_says() {
+    let [complete, exact] = suite("herd's tests below, complete sets, FEAT_ETS2 off, on");
+    assert_eq!(exact, format!("{complete}, {complete}"));
+    let [all, off] = suite("the whole catalogue of herd, verdicts, FEAT_ETS2 off");
+    let [_, on] = suite("the same, FEAT_ETS2 on");
+    says(README, &[format!("{complete} litmus tests that others wrote end in exactly")]);
+    says(
+        EVIDENCE,
+        &[
+            format!("On {complete} litmus tests of address translation that others wrote"),
+            format!(
+                "Of all {all} of the public catalogue {off} ({on} with FEAT_ETS2) have the recorded verdict"
+            ),
+            format!("on {complete} published tests the rules of translation"),
+        ],
+    );
 }
