@@ -226,7 +226,7 @@ impl<P: Platform> AddressSpace<P> {
     /// reached when it has done so.
     ///
     /// Comes *after* the page-table entries are written, and does not wait: CPUs that do not run the space flush
-    /// before they load its root again, and those that run it must be told.
+    /// before they load its root again, and those that run it must get a request.
     #[doc(alias = "inc_mm_tlb_gen")]
     #[inline]
     pub(crate) fn bump_generation(&self) -> u64 {
@@ -358,7 +358,7 @@ impl<P: Platform> AddressSpace<P> {
             .map(|was| ResidencyLock { word: &self.residency, notes: was })
     }
 
-    /// The CPU that [`Self::set_last_running`] was told last.
+    /// The CPU that [`Self::set_last_running`] has recorded last.
     pub(crate) fn last_running(&self) -> Option<CpuId> {
         // Relaxed: a guess, from which nothing is concluded.
         match self.last_running.load(Ordering::Relaxed) {

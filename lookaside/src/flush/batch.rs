@@ -142,8 +142,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             let generation = space.announce_flush(T::tracks_generations(self.tlb));
             if let Some(context) = T::context_id(self.tlb, space) {
                 let tables = ranges.change() == TableChange::FreedTables;
-                let asked = (ranges, context, generation);
-                let initiator = Initiator::new(self, space, asked, (tables, false));
+                let announced = (ranges, context, generation);
+                let initiator = Initiator::new(self, space, announced, (tables, false));
                 if initiator.begin(&mut batch.deferred) {
                     space.mark_unfinished(Unfinished::Deferred);
                 }
@@ -211,21 +211,21 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     fn begin(&self, batch: &mut Deferred<'_, P>) -> bool {
         let runs_here = self.runs_here();
         let mut later = false;
-        let told = self.max_targets_of_batch(runs_here).is_some_and(|most| {
-            let told = self.for_each_running(runs_here, most, |running| {
+        let by_ipis = self.max_targets_of_batch(runs_here).is_some_and(|most| {
+            let sent = self.for_each_running(runs_here, most, |running| {
                 for cpu in running.iter() {
                     batch.targets.insert(cpu, Ordering::Relaxed); // Relaxed: the batch is ours.
                 }
                 later = true;
             });
-            told.is_ok()
+            sent.is_ok()
         });
-        let here = runs_here && told;
+        let here = runs_here && by_ipis;
         if here && self.puts_off(batch) {
             batch.targets.insert(self.this_cpu.id(), Ordering::Relaxed); // Relaxed: the batch is ours.
             return true;
         }
-        if !told || here && !self.flush_local() {
+        if !by_ipis || here && !self.flush_local() {
             self.broadcast(runs_here, Wait::Later);
             batch.broadcasts.add(self.this_cpu.id());
             return true;

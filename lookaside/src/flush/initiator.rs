@@ -96,14 +96,14 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         most: u64,
         shootdown: &mut Shootdown<'t, P, T>,
     ) -> Outcome {
-        let told = self.for_each_running(runs_here, most, |running| {
+        let sent = self.for_each_running(runs_here, most, |running| {
             if shootdown.targets() == 0 {
                 self.describe(shootdown);
             }
             shootdown.send_to(self.this_cpu, running);
         });
         // This CPU invalidates while the targets do.
-        let enough = told.is_ok() && (!runs_here || self.flush_local());
+        let enough = sent.is_ok() && (!runs_here || self.flush_local());
         if !enough {
             self.broadcast(runs_here, Wait::Now);
         }
@@ -218,7 +218,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         self.this_cpu.mmu().properties().broadcasts && T::has_global_tags(self.this_cpu.tlb)
     }
 
-    /// Up to how many CPUs are told by IPIs: any number if no broadcast is possible, and `None` if one is necessary, or
+    /// Up to how many CPUs get IPIs: any number if no broadcast is possible, and `None` if one is necessary, or
     /// cheaper for as many CPUs as run the space now.
     #[inline]
     pub(super) fn max_ipi_targets(&self, runs_here: bool) -> Option<u64> {

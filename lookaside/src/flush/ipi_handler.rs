@@ -32,7 +32,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         self.handle_pending();
     }
 
-    /// Does what this CPU was told, or catches up with the generation of the space that it runs, if its pending word is set.
+    /// Does the inline or described request, or catches up with the generation of the space that it runs, if its pending word is set.
     #[inline]
     fn handle_pending(&self) {
         let pending = &self.queue().posted.pending_ipi;

@@ -8,7 +8,7 @@ use crate::{
     ids::TlbId,
     platform::Platform,
     range::VaRange,
-    request::{FlushRanges, FlushRequest, FlushScope, Kept, MAX_KEPT},
+    request::{FlushRanges, FlushRequest, FlushScope, MAX_OUTSTANDING, Outstanding},
     tlb::{CurrentCpu, Tags, Tlb},
 };
 
@@ -114,7 +114,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         let shootdown = &mut pending.request.shootdown;
         let outcome = this_cpu.start_on_all_online(&mut ranges, shootdown);
         let request = &this_cpu.queue().own_request;
-        if request.has_dropped() || request.kept_on_ring() >= MAX_KEPT {
+        if request.has_dropped() || request.outstanding_on_ring() >= MAX_OUTSTANDING {
             let _ = this_cpu.wait_for_all_online(shootdown);
         }
         pending.begun(this_cpu, outcome);
@@ -148,9 +148,10 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// dropped too.
     fn wait_for_all_online(&self, shootdown: &mut Shootdown<'t, P, T>) -> (u32, u64) {
         let request = &self.queue().own_request;
-        let dropped = if shootdown.is_on_ring() { request.take_dropped() } else { Kept::NONE };
+        let dropped =
+            if shootdown.is_on_ring() { request.take_dropped() } else { Outstanding::NONE };
         let waited = shootdown.wait(self);
-        request.end_kept(dropped);
+        request.end_outstanding(dropped);
         waited
     }
 

@@ -137,7 +137,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     ) -> bool {
         let Some(context) = loaded.map(NonZeroU64::get) else { return false };
         // In the last epoch others may run the space under another context id.
-        let rests = self.others_were_told((space, context), true, false)
+        let rests = self.others_are_stale((space, context), true, false)
             && T::context_id(self.tlb, space) == Some(context);
         if rests {
             if T::tracks_generations(self.tlb) {

@@ -11,7 +11,7 @@ use crate::{
     counts::{Event, Outcome},
     flags::Flags,
     platform::Platform,
-    request::{DescribedRequest, Kept},
+    request::{DescribedRequest, Outstanding},
     tlb::{CurrentCpu, Tags},
 };
 
@@ -36,7 +36,7 @@ use crate::{
 /// What was gathered of the kernel's addresses is flushed all the same, some time later.
 #[must_use = "the flush is complete, and its frames are free, when `wait` returns"]
 pub struct PendingFlush<'g, 't, P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>, F = ()> {
-    pub(super) request: KeptRequest<'t, P, T>,
+    pub(super) request: OutstandingRequest<'t, P, T>,
     /// If it is the flush of a space, and not complete.
     pub(super) changes: Option<Changes<'g, P>>,
     held: Held<F>,
@@ -44,24 +44,24 @@ pub struct PendingFlush<'g, 't, P: Platform, T: Tags<P> = crate::tags::Asids<'st
 }
 
 /// A shootdown whose request stays readable for its targets while its initiator executes something else.
-pub(super) struct KeptRequest<'t, P: Platform, T: Tags<P>> {
+pub(super) struct OutstandingRequest<'t, P: Platform, T: Tags<P>> {
     pub(super) shootdown: Shootdown<'t, P, T>,
-    /// Where the request is, and what of it is kept.
-    kept: Option<(&'t DescribedRequest<P::Word>, Kept)>,
+    /// Where the request is, and which requests are outstanding with it.
+    outstanding: Option<(&'t DescribedRequest<P::Word>, Outstanding)>,
 }
 
-impl<P: Platform, T: Tags<P>> KeptRequest<'_, P, T> {
-    fn keep(&mut self) {
-        self.kept = self.shootdown.kept();
-        if let Some((request, kept)) = self.kept {
-            request.keep(kept);
+impl<P: Platform, T: Tags<P>> OutstandingRequest<'_, P, T> {
+    fn hold_request(&mut self) {
+        self.outstanding = self.shootdown.outstanding();
+        if let Some((request, outstanding)) = self.outstanding {
+            request.add_outstanding(outstanding);
         }
     }
 
     /// All targets have acknowledged.
     fn end(&mut self) {
-        if let Some((request, kept)) = self.kept.take() {
-            request.end_kept(kept);
+        if let Some((request, outstanding)) = self.outstanding.take() {
+            request.end_outstanding(outstanding);
         }
     }
 }
@@ -69,10 +69,13 @@ impl<P: Platform, T: Tags<P>> KeptRequest<'_, P, T> {
 /// If not all targets have acknowledged, some may look for the request when a later one is in its place. If this is the
 /// flush of a space, its gather is dropped with it, and the next flush of the space makes up for it. The flush of kernel
 /// addresses keeps its request until the next one.
-impl<P: Platform, T: Tags<P>> Drop for KeptRequest<'_, P, T> {
+impl<P: Platform, T: Tags<P>> Drop for OutstandingRequest<'_, P, T> {
     fn drop(&mut self) {
-        match self.kept.take_if(|_| self.shootdown.is_on_ring() && !self.shootdown.is_complete()) {
-            Some((request, kept)) => request.drop_kept(kept),
+        match self
+            .outstanding
+            .take_if(|_| self.shootdown.is_on_ring() && !self.shootdown.is_complete())
+        {
+            Some((request, outstanding)) => request.drop_outstanding(outstanding),
             None => self.end(),
         }
     }
@@ -82,7 +85,7 @@ impl<'g, 't, P: Platform, T: Tags<P>, F> PendingFlush<'g, 't, P, T, F> {
     /// Nothing was flushed so far, and no request was sent. It is large: it is made where it stays until the kernel has it.
     #[inline]
     pub(super) fn new(this_cpu: &CurrentCpu<'t, P, T>, held: Held<F>, flags: Flags) -> Self {
-        let request = KeptRequest { shootdown: Shootdown::new(this_cpu), kept: None };
+        let request = OutstandingRequest { shootdown: Shootdown::new(this_cpu), outstanding: None };
         Self { request, changes: None, held, flags }
     }
 
@@ -90,7 +93,7 @@ impl<'g, 't, P: Platform, T: Tags<P>, F> PendingFlush<'g, 't, P, T, F> {
     pub(super) fn begun(&mut self, this_cpu: &CurrentCpu<'t, P, T>, outcome: Outcome) {
         let targets = self.request.shootdown.targets();
         if targets > 0 {
-            self.request.keep();
+            self.request.hold_request();
             // This CPU may be a target, and has sent itself no IPI.
             this_cpu.handle_ipi();
         }

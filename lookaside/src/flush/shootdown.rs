@@ -6,7 +6,7 @@ use crate::{
     platform::{Platform, Stuck},
     range::VaRange,
     request::{
-        BroadcastRequest, DescribedRequest, FlushRanges, FlushRequest, FlushScope, Kept,
+        BroadcastRequest, DescribedRequest, FlushRanges, FlushRequest, FlushScope, Outstanding,
         RequestQueue,
     },
     space::AddressSpace,
@@ -17,7 +17,7 @@ use crate::{
 /// [`core::hint::spin_loop`] they take at least a millisecond: a thousand times what an acknowledgement takes.
 const PATIENCE: u64 = 1 << 20;
 
-/// What a target must acknowledge that was told a range, until it has: more than any number.
+/// What a target of an inline request must acknowledge, until it has: more than any number.
 const NO_NUMBER: u64 = u64::MAX;
 
 /// One request to any number of CPUs.
@@ -29,8 +29,8 @@ pub(crate) struct Shootdown<'t, P: Platform, T: Tags<P>> {
     posted: Option<u64>,
     targets: u32,
     rounds: u64,
-    /// Whether each target that was to be told what to flush was told.
-    all_told: bool,
+    /// Whether each target has got the inline request: none of their pending words was claimed by others.
+    all_inline: bool,
     /// Once the request was described.
     channel: Option<Channel>,
 }
@@ -40,11 +40,11 @@ enum Channel {
     /// By a number in the queue of each target.
     Queues,
     /// Beside its pending word, which the target clears; by a number in its queue if the word was not free.
-    Told { context: u64, range: VaRange },
+    Inline { context: u64, range: VaRange },
     /// By this number on the broadcast ring, where all of it is unless it was `described`.
     Ring { number: u64, described: bool },
     /// The targets run the space; their pending words are set, and they catch up to this generation. If it is `page` alone
-    /// that they must flush, they are told, and nothing was described.
+    /// that they must flush, the request is inline, and nothing was described.
     Generation {
         context: u64,
         generation: u64,
@@ -65,7 +65,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
             posted: None,
             targets: 0,
             rounds: 0,
-            all_told: true,
+            all_inline: true,
             channel: None,
         }
     }
@@ -88,7 +88,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         let may_tell = !request.early && !space.may_have_concurrent_flushes();
         match (request.scope, request.ranges.only_range()) {
             (FlushScope::AddressSpace { context, .. }, Some(range)) if may_tell => {
-                self.channel = Some(Channel::Told { context, range });
+                self.channel = Some(Channel::Inline { context, range });
             }
             _ => self.describe(this_cpu, request),
         }
@@ -133,7 +133,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         self.channel = Some(Channel::Ring { number, described });
     }
 
-    /// Sends the request, which was described or is told, to these CPUs. This one, `this_cpu`, may be among them, if it holds entries of a space that it
+    /// Sends the request, which was described or is inline, to these CPUs. This one, `this_cpu`, may be among them, if it holds entries of a space that it
     /// does not run: it handles its own request while it waits, so it gets no IPI.
     pub(crate) fn send_to(&mut self, this_cpu: &CurrentCpu<'t, P, T>, group: Targets) {
         if group.mask == 0 {
@@ -144,28 +144,28 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
             Some(Channel::Generation { context, generation, page: Some(page), .. })
                 if T::tracks_generations(self.tlb) =>
             {
-                let (name, mut all_told) = ((context, generation), self.all_told);
+                let (name, mut all_inline) = ((context, generation), self.all_inline);
                 let interrupted = self.post(group, |queue| {
-                    let told = queue.posted.pending_ipi.tell_page(from, name, page);
-                    all_told &= told.is_ok();
+                    let told = queue.posted.pending_ipi.post_page(from, name, page);
+                    all_inline &= told.is_ok();
                     told.map_or_else(|must_send| must_send, |()| true)
                 });
-                self.all_told = all_told;
+                self.all_inline = all_inline;
                 interrupted
             }
-            Some(Channel::Told { context, range }) if !T::tracks_generations(self.tlb) => {
-                let mut all_told = self.all_told;
+            Some(Channel::Inline { context, range }) if !T::tracks_generations(self.tlb) => {
+                let mut all_inline = self.all_inline;
                 let interrupted = self.post(group, |queue| {
-                    if !queue.posted.pending_ipi.tell_range(from, context, range) {
-                        if all_told {
+                    if !queue.posted.pending_ipi.post_range(from, context, range) {
+                        if all_inline {
                             this_cpu.describe_range(context, range);
-                            all_told = false;
+                            all_inline = false;
                         }
                         queue.post(from);
                     }
                     true
                 });
-                self.all_told = all_told;
+                self.all_inline = all_inline;
                 interrupted
             }
             _ => self.post_described(group),
@@ -195,7 +195,9 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
                 queue.post(from);
                 true
             }),
-            Some(Channel::Ring { .. } | Channel::Told { .. }) | None => self.post(group, |_| true),
+            Some(Channel::Ring { .. } | Channel::Inline { .. }) | None => {
+                self.post(group, |_| true)
+            }
         }
     }
 
@@ -256,18 +258,18 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         matches!(self.channel, Some(Channel::Ring { .. }))
     }
 
-    /// The queue of the initiator, and what it keeps of the request until all targets have acknowledged.
-    pub(super) fn kept(&self) -> Option<(&'t DescribedRequest<P::Word>, Kept)> {
-        let kept = match self.channel {
+    /// The queue of the initiator, and what is outstanding there until all targets have acknowledged.
+    pub(super) fn outstanding(&self) -> Option<(&'t DescribedRequest<P::Word>, Outstanding)> {
+        let outstanding = match self.channel {
             None | Some(Channel::Generation { page: Some(_), .. }) => return None,
-            Some(Channel::Told { .. }) if self.all_told => return None,
-            Some(Channel::Queues | Channel::Told { .. } | Channel::Generation { .. }) => {
-                Kept::DESCRIBED
+            Some(Channel::Inline { .. }) if self.all_inline => return None,
+            Some(Channel::Queues | Channel::Inline { .. } | Channel::Generation { .. }) => {
+                Outstanding::DESCRIBED
             }
-            Some(Channel::Ring { described: true, .. }) => Kept::DESCRIBED_ON_RING,
-            Some(Channel::Ring { described: false, .. }) => Kept::ON_RING,
+            Some(Channel::Ring { described: true, .. }) => Outstanding::DESCRIBED_ON_RING,
+            Some(Channel::Ring { described: false, .. }) => Outstanding::ON_RING,
         };
-        Some((&self.tlb.queue(self.initiator)?.own_request, kept))
+        Some((&self.tlb.queue(self.initiator)?.own_request, outstanding))
     }
 
     /// Returns when the oldest group has acknowledged.
@@ -294,20 +296,20 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         let (tlb, initiator) = (self.tlb, self.initiator);
         let behind = match self.channel {
             Some(Channel::Generation { page: Some(_), context, generation, lazily, .. })
-                if self.all_told && T::tracks_generations(tlb) =>
+                if self.all_inline && T::tracks_generations(tlb) =>
             {
                 first_behind(&mut left, |target| match tlb.queue(target) {
                     Some(queue) if !queue.posted.pending_ipi.has_removed_page() => {
                         let space = (context, generation, lazily);
-                        tlb.progress_of_told(initiator, (target, queue), space)
+                        tlb.progress_of_inline(initiator, (target, queue), space)
                     }
                     _ => (0, 0),
                 })
             }
-            Some(Channel::Told { .. }) if self.all_told && !T::tracks_generations(tlb) => {
+            Some(Channel::Inline { .. }) if self.all_inline && !T::tracks_generations(tlb) => {
                 first_behind(&mut left, |target| {
                     let is_told =
-                        tlb.queue(target).is_some_and(|queue| queue.is_told_by(initiator));
+                        tlb.queue(target).is_some_and(|queue| queue.is_pending_from(initiator));
                     (if is_told { NO_NUMBER } else { 0 }, 0)
                 })
             }
@@ -319,7 +321,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         Some(Stuck { waiting: self.initiator, target, posted, acknowledged, rounds: 0 })
     }
 
-    /// As [`first_behind`], unless all targets were told.
+    /// As [`first_behind`], unless all targets have got the inline request.
     #[inline(never)] // So the rest of the wait saves fewer registers.
     fn first_behind_described(&mut self, left: &mut Targets) -> Option<(CpuId, u64, u64)> {
         let (tlb, initiator) = (self.tlb, self.initiator);
@@ -335,9 +337,9 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
             }),
             // Another initiator may have posted after us. To wait for its number too costs at most one more
             // round of the target, and we need not remember our number for each target.
-            Some(Channel::Queues | Channel::Told { .. }) | None => first_behind(left, |target| {
+            Some(Channel::Queues | Channel::Inline { .. }) | None => first_behind(left, |target| {
                 let Some(queue) = tlb.queue(target) else { return (0, 0) };
-                if queue.is_told_by(initiator) {
+                if queue.is_pending_from(initiator) {
                     return (NO_NUMBER, 0);
                 }
                 (noted.take().unwrap_or_else(|| queue.latest()), queue.acknowledged())
@@ -364,16 +366,16 @@ fn first_behind(
 }
 
 impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
-    /// What a target must acknowledge, and what it has, which was told a page and has not said yet that it has removed it. Its
-    /// slots are in other lines than that in which it was told, which stay with it as long as they are not read.
+    /// What a target must acknowledge, and what it has, which has an inline request and has not said yet that it has removed the page. Its
+    /// slots are in other lines than the request, which stay with it as long as they are not read.
     #[inline(never)]
-    fn progress_of_told(
+    fn progress_of_inline(
         &self,
         initiator: CpuId,
         (target, queue): (CpuId, &RequestQueue<P::Word>),
         (context, generation, lazily): (u64, u64, bool),
     ) -> (u64, u64) {
-        if !queue.is_told_by(initiator) {
+        if !queue.is_pending_from(initiator) {
             return (generation, T::local_generation(self, target, context, lazily));
         }
         let is_missing = match T::root_state(self, target, context) {
@@ -386,7 +388,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
 }
 
 impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
-    /// Describes a request that could not be told to one of its targets.
+    /// Describes a request that could not be inline for one of its targets.
     #[cold]
     fn describe_range(&self, context: u64, range: VaRange) {
         let scope = FlushScope::AddressSpace { context, first: 0, last: 0 };

@@ -84,11 +84,11 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         tables && self.mmu().properties().walks_outlive_tags && space.held_under_older_tags()
     }
 
-    /// Whether no other CPU must act, and each that may hold entries of a space was told by an earlier flush to flush on
-    /// switch-in: most often they are idle, and lazy in the space, which has this context id. Where broadcasts are possible, no
-    /// CPU is told.
+    /// Whether no other CPU must act, and each that may hold entries of a space is stale by an earlier flush, so that it flushes on
+    /// switch-in: most often they are idle, and lazy in the space, which has this context id. Never where broadcasts are
+    /// possible.
     #[inline(always)] // As `others_rest`.
-    pub(super) fn others_were_told(
+    pub(super) fn others_are_stale(
         &self,
         (space, context): (&AddressSpace<P>, u64),
         runs_here: bool,
@@ -183,11 +183,11 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
         Ok(())
     }
 
-    /// As [`CurrentCpu::others_were_told`], of this flush. Then what the others miss is recorded, and nothing else is to be done for them.
+    /// As [`CurrentCpu::others_are_stale`], of this flush. Then what the others miss is recorded, and nothing else is to be done for them.
     #[inline]
     pub(super) fn others_know(&self, runs_here: bool) -> bool {
         let context = (self.space, self.context);
-        let know = self.this_cpu.others_were_told(context, runs_here, self.tables);
+        let know = self.this_cpu.others_are_stale(context, runs_here, self.tables);
         if know {
             self.record_missed();
         }

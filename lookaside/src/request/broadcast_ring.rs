@@ -7,8 +7,8 @@
 //!
 //! A slot is one word, which has bits of its number; a target that finds other bits knows that the slot is
 //! not written yet, or overwritten, and flushes everything. The bits are enough: between taking a number and
-//! writing the slot an initiator handles no request, and every other CPU has at most [`MAX_KEPT`] numbers and one
-//! pending ([`DescribedRequest::kept_on_ring`](super::described::DescribedRequest::kept_on_ring)), each of which needs the acknowledgement of this initiator. A slot has the same bits again after more numbers
+//! writing the slot an initiator handles no request, and every other CPU has at most [`MAX_OUTSTANDING`] numbers and one
+//! pending ([`DescribedRequest::outstanding_on_ring`](super::described::DescribedRequest::outstanding_on_ring)), each of which needs the acknowledgement of this initiator. A slot has the same bits again after more numbers
 //! than all CPUs together can have pending.
 
 use super::{FlushRanges, FlushRequest, FlushScope, ReceivedRequest, queue::RequestQueue};
@@ -41,8 +41,8 @@ pub(crate) enum BroadcastRequest {
 /// Bits of a number.
 const TAG_SHIFT: u32 = 50;
 /// How many requests of one CPU may be pending before it waits for the next one with interrupts off.
-pub(crate) const MAX_KEPT: u64 = 8;
-const _: () = assert!(MAX_CPUS as u64 * (MAX_KEPT + 1) < RING_SLOTS << (64 - TAG_SHIFT));
+pub(crate) const MAX_OUTSTANDING: u64 = 8;
+const _: () = assert!(MAX_CPUS as u64 * (MAX_OUTSTANDING + 1) < RING_SLOTS << (64 - TAG_SHIFT));
 const PAYLOAD: u64 = (1 << TAG_SHIFT) - 1;
 
 const DESCRIBED: u64 = 1 << 49;

@@ -9,7 +9,7 @@ use crate::{
     word::{Ordering, Word},
 };
 
-/// What one CPU asks as an initiator.
+/// The request of one CPU as an initiator.
 pub(crate) struct DescribedRequest<W> {
     /// How often the request was changed; odd while it is being changed (a seqlock).
     serial: W,
@@ -22,7 +22,7 @@ pub(crate) struct DescribedRequest<W> {
     /// The latest number that this CPU has taken on the broadcast ring. No other CPU accesses it.
     own: W,
     /// The flushes that were begun here and are not complete ([`crate::Tlb::begin_flush`]).
-    kept: W,
+    outstanding: W,
     /// Those of them that are on the broadcast ring and were dropped, so that nobody waits for them.
     dropped: W,
     /// The physical address of the root that this CPU makes all CPUs leave, plus one, or 0. A target that cannot read
@@ -33,9 +33,9 @@ pub(crate) struct DescribedRequest<W> {
 /// A number of requests whose targets have not all acknowledged: in the lower half those that are described and may still be
 /// read, in the upper half those that are on the broadcast ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kept(u64);
+pub(crate) struct Outstanding(u64);
 
-impl Kept {
+impl Outstanding {
     pub(crate) const NONE: Self = Self(0);
     pub(crate) const DESCRIBED: Self = Self(1);
     pub(crate) const ON_RING: Self = Self(1 << 32);
@@ -57,7 +57,7 @@ impl<W: Word> DescribedRequest<W> {
         shape: W::ZERO,
         ranges: [const { [W::ZERO, W::ZERO] }; MAX_RANGES],
         own: W::ZERO,
-        kept: W::ZERO,
+        outstanding: W::ZERO,
         dropped: W::ZERO,
         leaving: W::ZERO,
     };
@@ -68,7 +68,7 @@ impl<W: Word> DescribedRequest<W> {
         // Relaxed: no other CPU writes it, and the stores below release it.
         let serial = self.serial.load(Ordering::Relaxed) | 1;
         // ORDER O-REUSED (pairs with O-COMPLETED): a request that no target reads any more may be changed.
-        if !self.kept.load(Ordering::Acquire).is_multiple_of(Kept::ON_RING.0) {
+        if !self.outstanding.load(Ordering::Acquire).is_multiple_of(Outstanding::ON_RING.0) {
             // Release: as O-DESCRIBE.
             return self.serial.store(serial, Ordering::Release);
         }
@@ -109,38 +109,38 @@ impl<W: Word> DescribedRequest<W> {
 
     /// As an initiator: its request stays as it is, for targets that have not acknowledged yet, while it executes
     /// something else.
-    pub(crate) fn keep(&self, kept: Kept) {
+    pub(crate) fn add_outstanding(&self, more: Outstanding) {
         // Relaxed: `describe` is called on this CPU, too.
-        self.kept.fetch_add(kept.0, Ordering::Relaxed);
+        self.outstanding.fetch_add(more.0, Ordering::Relaxed);
     }
 
-    /// As an initiator: how many requests on the broadcast ring it keeps.
-    pub(crate) fn kept_on_ring(&self) -> u64 {
+    /// As an initiator: how many requests on the broadcast ring are outstanding.
+    pub(crate) fn outstanding_on_ring(&self) -> u64 {
         // Relaxed: a guess, and no more are added meanwhile.
-        self.kept.load(Ordering::Relaxed) / Kept::ON_RING.0
+        self.outstanding.load(Ordering::Relaxed) / Outstanding::ON_RING.0
     }
 
-    /// As whoever waited for all targets of requests that were kept.
-    pub(crate) fn end_kept(&self, kept: Kept) {
+    /// As whoever waited for all targets of requests that were outstanding.
+    pub(crate) fn end_outstanding(&self, ended: Outstanding) {
         // ORDER O-COMPLETED (pairs with O-REUSED): all targets have read the requests and acknowledged them.
-        self.kept.fetch_add(kept.0.wrapping_neg(), Ordering::Release);
+        self.outstanding.fetch_add(ended.0.wrapping_neg(), Ordering::Release);
     }
 
-    /// As whoever drops a flush on the broadcast ring, which not all targets have acknowledged. The request is kept until
+    /// As whoever drops a flush on the broadcast ring, which not all targets have acknowledged. It stays outstanding until
     /// they have acknowledged the next one on the ring ([`Self::take_dropped`]).
-    pub(crate) fn drop_kept(&self, kept: Kept) {
-        self.dropped.fetch_add(kept.0, Ordering::Relaxed); // Relaxed: a number, and no more follows from it.
+    pub(crate) fn drop_outstanding(&self, dropped: Outstanding) {
+        self.dropped.fetch_add(dropped.0, Ordering::Relaxed); // Relaxed: a number, and no more follows from it.
     }
 
-    /// As an initiator: whether any request on the broadcast ring was dropped and is still kept.
+    /// As an initiator: whether any request on the broadcast ring was dropped and is still outstanding.
     pub(crate) fn has_dropped(&self) -> bool {
-        self.dropped.load(Ordering::Relaxed) != 0 // Relaxed: as in `drop_kept`.
+        self.dropped.load(Ordering::Relaxed) != 0 // Relaxed: as in `drop_outstanding`.
     }
 
     /// As an initiator: the requests on the broadcast ring that were dropped. When all targets have acknowledged a later
-    /// one, [`Self::end_kept`] is called for them.
-    pub(crate) fn take_dropped(&self) -> Kept {
-        Kept(self.dropped.swap(0, Ordering::Relaxed)) // Relaxed: as in `drop_kept`.
+    /// one, [`Self::end_outstanding`] is called for them.
+    pub(crate) fn take_dropped(&self) -> Outstanding {
+        Outstanding(self.dropped.swap(0, Ordering::Relaxed)) // Relaxed: as in `drop_outstanding`.
     }
 
     /// As an initiator, which is about to ask all CPUs to leave this root, or none any more.

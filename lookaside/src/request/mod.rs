@@ -6,7 +6,7 @@
 //! | `mapped.rs` | what a CPU has mapped under a tag, which the choice between these depends on |
 //! | `described.rs` | the request of each CPU as an initiator, which its targets read |
 //! | `queue.rs` | the queue of each CPU: requests to some CPUs, and their acknowledgement |
-//! | `pending_ipi.rs` | whose IPI is pending, and one range that is told with it |
+//! | `pending_ipi.rs` | whose IPI is pending, and one range that is requested with it (an inline request) |
 //! | `broadcast_ring.rs` | requests to every CPU that is online |
 
 mod broadcast_ring;
@@ -18,8 +18,8 @@ mod ranges;
 
 pub use self::ranges::FlushRanges;
 pub(crate) use self::{
-    broadcast_ring::{BroadcastRequest, BroadcastRing, MAX_KEPT, RING_SLOTS, Up},
-    described::{DescribedRequest, Kept},
+    broadcast_ring::{BroadcastRequest, BroadcastRing, MAX_OUTSTANDING, RING_SLOTS, Up},
+    described::{DescribedRequest, Outstanding},
     mapped::Mapped,
     pending_ipi::Initiators,
     queue::{MAX_DISTINCT, RequestQueue},

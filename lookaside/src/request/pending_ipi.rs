@@ -1,4 +1,4 @@
-//! The word of each CPU that says which initiators are about to send it an IPI, and one range that it is told with it.
+//! The word of each CPU that says which initiators are about to send it an IPI, and one range that is requested with it.
 //!
 //! If the word is 0, one range is all and no other flush of the space is under way, an initiator *claims* the word, then
 //! writes the range beside it, and describes nothing: so a target reads one line of another CPU's, and not two. While the
@@ -6,11 +6,11 @@
 //!
 //! Where generations are kept ([`crate::tags::Tags::tracks_generations`]) the targets are those that run the space of the
 //! flush: they find what they have missed by its generation, and take no number of a queue. An initiator that cannot
-//! claim the word only sets it. One page is told ([`PendingIpi::tell_page`]), and is a hint: with its context id and
+//! claim the word only sets it. One page is requested inline ([`PendingIpi::post_page`]), and is a hint: with its context id and
 //! generation, neither of which is ever used again, the owner knows whether it is the flush that it has missed. It
 //! acknowledges by the generation, and beside the word, where the initiator looks first.
 //!
-//! Elsewhere the range is the request ([`PendingIpi::tell_range`]), and the owner acknowledges by clearing the word. An
+//! Elsewhere the range is the request ([`PendingIpi::post_range`]), and the owner acknowledges by clearing the word. An
 //! initiator that cannot claim it posts to the queue.
 
 use crate::{
@@ -32,10 +32,10 @@ pub(crate) enum Initiators {
 pub(crate) struct OneInitiator(u64);
 
 impl OneInitiator {
-    /// Which CPU has described the request; `None` if the target was told a range.
+    /// Which CPU has described the request; `None` if it is inline.
     #[inline]
     pub(crate) const fn described_by(self) -> Option<CpuId> {
-        if self.0 & TOLD == 0 { Some(CpuId((self.0 - 1) as u32)) } else { None }
+        if self.0 & INLINE == 0 { Some(CpuId((self.0 - 1) as u32)) } else { None }
     }
 }
 
@@ -44,28 +44,32 @@ pub(crate) struct PendingIpi<W> {
     /// The initiators whose IPI this CPU has not handled yet: 0 for none, or the number of the first plus one, with the
     /// bits below.
     word: W,
-    /// What an initiator asks for that has claimed `word`.
-    told: Told<W>,
+    /// The request of the initiator that has claimed `word`.
+    inline: InlineRequest<W>,
 }
 
-/// One range of one space that a target must flush.
-struct Told<W> {
+/// One range of one space that a target must flush, in the line of the target.
+struct InlineRequest<W> {
     context: W,
     generation: W,
     range: [W; 2],
 }
 
-/// In the word: the initiator that is named writes `told`, and sends its IPI after that.
+/// In the word: the initiator that is named writes `inline`, and sends its IPI after that.
 const CLAIMED: u64 = 1 << 63;
-/// In the word: it has written `told`, and described nothing.
-const TOLD: u64 = 1 << 62;
+/// In the word: it has written `inline`, and described nothing.
+const INLINE: u64 = 1 << 62;
 /// In the word: there are initiators beside the one that is named, or none is named.
 const MORE: u64 = 1 << 61;
 
 impl<W: Word> PendingIpi<W> {
     pub(crate) const NEW: Self = Self {
         word: W::ZERO,
-        told: Told { context: W::ZERO, generation: W::ZERO, range: [const { W::ZERO }; 2] },
+        inline: InlineRequest {
+            context: W::ZERO,
+            generation: W::ZERO,
+            range: [const { W::ZERO }; 2],
+        },
     };
 
     /// As initiator `from`, which has raised the generation of a space and described the flush: sets the
@@ -83,61 +87,61 @@ impl<W: Word> PendingIpi<W> {
         }
     }
 
-    /// As [`Self::set`], of a flush that is one page of last-level entries and need not be described: tells it to the owner.
+    /// As [`Self::set`], of a flush that is one page of last-level entries and need not be described: writes it beside the word.
     ///
     /// # Errors
     ///
     /// If another initiator has set the word, what [`Self::set`] returns.
-    pub(crate) fn tell_page(
+    pub(crate) fn post_page(
         &self,
         from: CpuId,
         (context, generation): (u64, u64),
         page: VaRange,
     ) -> Result<(), bool> {
         self.claim(named(from) | CLAIMED)?;
-        self.told.generation.store(generation, Ordering::Relaxed); // Relaxed: as in `tell`.
-        self.tell(context, page);
+        self.inline.generation.store(generation, Ordering::Relaxed); // Relaxed: as in `write_inline`.
+        self.write_inline(context, page);
         Ok(())
     }
 
-    /// As initiator `from`, which waits until the owner has cleared the word: tells it a range of last-level entries, and returns
+    /// As initiator `from`, which waits until the owner has cleared the word: requests a range of last-level entries, and returns
     /// whether it did. If not, another initiator has claimed the word.
-    pub(crate) fn tell_range(&self, from: CpuId, context: u64, range: VaRange) -> bool {
+    pub(crate) fn post_range(&self, from: CpuId, context: u64, range: VaRange) -> bool {
         // As O-PENDING. It comes after F-ANNOUNCE.
         let claim = named(from) | CLAIMED;
         if self.word.compare_exchange(0, claim, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return false; // Relaxed: the queue of the owner has an order of its own.
         }
-        self.tell(context, range);
+        self.write_inline(context, range);
         true
     }
 
     /// As the initiator that has claimed the word.
     #[inline]
-    fn tell(&self, context: u64, range: VaRange) {
-        let told = &self.told;
-        // Relaxed, all: only this CPU writes them while it has the claim, and O-TOLD releases them.
-        told.context.store(context, Ordering::Relaxed);
-        for (word, value) in told.range.iter().zip(range.to_words()) {
+    fn write_inline(&self, context: u64, range: VaRange) {
+        let request = &self.inline;
+        // Relaxed, all: only this CPU writes them while it has the claim, and O-INLINE releases them.
+        request.context.store(context, Ordering::Relaxed);
+        for (word, value) in request.range.iter().zip(range.to_words()) {
             word.store(value, Ordering::Relaxed);
         }
-        // ORDER O-TOLD (pairs with O-PENDING-READ): the range, then that it is there.
-        self.word.fetch_add(TOLD.wrapping_sub(CLAIMED), Ordering::Release);
+        // ORDER O-INLINE (pairs with O-PENDING-READ): the range, then that it is there.
+        self.word.fetch_add(INLINE.wrapping_sub(CLAIMED), Ordering::Release);
     }
 
-    /// As an initiator that has told the owner a page: whether the owner is seen to have removed it. If not, it may have
-    /// flushed by another way, and its generation says so unless [`Self::is_told_by`].
+    /// As an initiator that has requested a page: whether the owner is seen to have removed it. If not, it may have
+    /// flushed by another way, and its generation says so unless [`Self::is_pending_from`].
     #[inline]
     pub(crate) fn has_removed_page(&self) -> bool {
         // ORDER O-REMOVED-READ (pairs with O-REMOVED): the flush is seen to be complete before the frame is used anew.
-        self.told.generation.load(Ordering::Acquire) == 0
+        self.inline.generation.load(Ordering::Acquire) == 0
     }
 
-    /// As initiator `from`: whether the owner has not handled yet what it was told.
+    /// As initiator `from`: whether the owner has not handled its inline request yet.
     #[inline]
-    pub(crate) fn is_told_by(&self, from: CpuId) -> bool {
-        // ORDER O-CLEARED (pairs with O-TOLD-READ): the flush is seen to be complete before the frame is used anew.
-        self.word.load(Ordering::Acquire) == named(from) | TOLD
+    pub(crate) fn is_pending_from(&self, from: CpuId) -> bool {
+        // ORDER O-CLEARED (pairs with O-INLINE-READ): the flush is seen to be complete before the frame is used anew.
+        self.word.load(Ordering::Acquire) == named(from) | INLINE
     }
 
     /// Sets the pending word to `mine` if it is 0.
@@ -148,7 +152,7 @@ impl<W: Word> PendingIpi<W> {
     /// word in between, must be sent an IPI all the same.
     #[inline]
     fn claim(&self, mine: u64) -> Result<(), bool> {
-        // ORDER O-PENDING (pairs with F-CLEAR-PENDING, O-PENDING-READ, O-TOLD-READ): after F-GENERATION; a target
+        // ORDER O-PENDING (pairs with F-CLEAR-PENDING, O-PENDING-READ, O-INLINE-READ): after F-GENERATION; a target
         // that sees the word sees what the initiator has described; and what is written for it comes after its claim.
         match self.word.compare_exchange(0, mine, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => Ok(()),
@@ -172,7 +176,7 @@ impl<W: Word> PendingIpi<W> {
 
     /// As the owner: the initiators whose IPI is pending. That of one that still writes its page is yet to come.
     pub(crate) fn initiators(&self) -> Initiators {
-        // ORDER O-PENDING-READ (pairs with O-PENDING, O-TOLD): the word, then what the initiator has described or told.
+        // ORDER O-PENDING-READ (pairs with O-PENDING, O-INLINE): the word, then what the initiator has described or written inline.
         match self.word.load(Ordering::Acquire) {
             0 => Initiators::None,
             several if several & MORE != 0 => Initiators::Several,
@@ -181,39 +185,39 @@ impl<W: Word> PendingIpi<W> {
         }
     }
 
-    /// As the owner, whose IPI is pending from one initiator: the page that it was told, if that is the flush of
+    /// As the owner, whose IPI is pending from one initiator: the page of the inline request, if that is the flush of
     /// `generation` of the space with this context id.
     #[inline]
-    pub(crate) fn told_page(&self, context: u64, generation: u64) -> Option<VaRange> {
-        // Relaxed: as in `told_range`.
-        if self.told.generation.load(Ordering::Relaxed) != generation {
+    pub(crate) fn inline_page(&self, context: u64, generation: u64) -> Option<VaRange> {
+        // Relaxed: as in `inline_range`.
+        if self.inline.generation.load(Ordering::Relaxed) != generation {
             return None;
         }
-        let (told, page) = self.told_range();
-        (told == context).then_some(page)
+        let (requested, page) = self.inline_range();
+        (requested == context).then_some(page)
     }
 
-    /// As the owner, which has removed the page that it was told: says so to the initiator.
+    /// As the owner, which has removed the page of the inline request: says so to the initiator.
     #[inline]
     pub(crate) fn set_removed_page(&self) {
         // ORDER O-REMOVED (pairs with O-REMOVED-READ): the flush is complete, and so are the accesses of this CPU through the old
         // translation. Who claims the word after that writes a generation that is not 0.
-        self.told.generation.store(0, Ordering::Release);
+        self.inline.generation.store(0, Ordering::Release);
     }
 
-    /// As the owner, whose IPI is pending from one initiator: the context id and the range that it was told.
+    /// As the owner, whose IPI is pending from one initiator: the context id and the range of the inline request.
     #[inline]
-    pub(crate) fn told_range(&self) -> (u64, VaRange) {
+    pub(crate) fn inline_range(&self) -> (u64, VaRange) {
         // Relaxed, all: after O-PENDING-READ, and nobody writes them before this CPU has cleared the word.
-        let words = self.told.range.each_ref().map(|word| word.load(Ordering::Relaxed));
-        (self.told.context.load(Ordering::Relaxed), VaRange::of_words(words))
+        let words = self.inline.range.each_ref().map(|word| word.load(Ordering::Relaxed));
+        (self.inline.context.load(Ordering::Relaxed), VaRange::of_words(words))
     }
 
     /// As the owner, which has processed the request of `only`: clears the pending word, and returns whether
     /// no other initiator has set it meanwhile.
     pub(crate) fn clear_from(&self, only: OneInitiator) -> bool {
-        // ORDER O-TOLD-READ (pairs with O-PENDING, O-CLEARED): what was told was read, before another initiator can claim the
-        // word; and where no generation tells it to the initiator, the flush is complete, and so are the accesses of this
+        // ORDER O-INLINE-READ (pairs with O-PENDING, O-CLEARED): the inline request was read, before another initiator can claim the
+        // word; and where no generation says so to the initiator, the flush is complete, and so are the accesses of this
         // CPU through the old translations.
         self.word.compare_exchange(only.0, 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }

@@ -14,7 +14,7 @@
 //! is the initiator. A slot is a hint: a target that finds it not written yet, or overwritten because of too
 //! many concurrent requests, flushes everything it holds. A lost slot costs time, never a flush.
 //!
-//! Targets that find what they have missed by the generation of the space, or are told one range, take no number
+//! Targets that find what they have missed by the generation of the space, or by an inline request of one range, take no number
 //! ([`super::pending_ipi`]).
 //!
 //! Numbers have 64 bits and begin with 1; they are compared by order, never wrap and never tear
@@ -54,7 +54,7 @@ struct Processed<W> {
     ring: W,
 }
 
-/// What initiators tell a CPU.
+/// What initiators write for a CPU.
 pub(crate) struct Posted<W> {
     /// The latest number.
     latest: W,
@@ -154,10 +154,10 @@ impl<W: Word> RequestQueue<W> {
         self.acknowledged.ring.load(Ordering::Acquire)
     }
 
-    /// As `initiator`: whether the owner is up and has not processed yet what it was told ([`PendingIpi::tell_range`]).
+    /// As `initiator`: whether the owner is up and has not processed its inline request yet ([`PendingIpi::post_range`]).
     #[inline]
-    pub(crate) fn is_told_by(&self, initiator: CpuId) -> bool {
-        self.posted.pending_ipi.is_told_by(initiator) && self.acknowledged() != DOWN
+    pub(crate) fn is_pending_from(&self, initiator: CpuId) -> bool {
+        self.posted.pending_ipi.is_pending_from(initiator) && self.acknowledged() != DOWN
     }
 
     /// Whether the owner has requests to process. One that is not up has none.

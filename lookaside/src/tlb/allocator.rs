@@ -149,8 +149,8 @@ pub unsafe trait Tags<P: Platform, In: Tags<P> = Self>: Sized {
     /// only with [`Self::tracks_generations`].
     fn local_generation(tlb: &Tlb<'_, P, In>, cpu: CpuId, context: u64, lazily: bool) -> u64;
 
-    /// Does the flush of the only initiator whose IPI is pending: of the range that this CPU was told, or as this initiator
-    /// has described it. With [`Self::tracks_generations`] only if that is the next flush that this CPU needs. Returns how many
+    /// Does the flush of the only initiator whose IPI is pending: of the inline range, or as this initiator has
+    /// described it. With [`Self::tracks_generations`] only if that is the next flush that this CPU needs. Returns how many
     /// flushes were done.
     fn catch_up_with(this_cpu: &AllocatorCpu<'_, P, In>, described_by: Option<CpuId>) -> u64;
 

@@ -17,11 +17,11 @@ fn only(target: &PendingIpi<Busy>) -> OneInitiator {
 #[test]
 fn a_target_is_told_a_page_and_knows_whether_it_is_the_one_that_it_has_missed() {
     let target = PendingIpi::<Busy>::NEW;
-    assert_eq!(target.tell_page(CpuId(1), (7, 9), page(0x5000)), Ok(()));
+    assert_eq!(target.post_page(CpuId(1), (7, 9), page(0x5000)), Ok(()));
     let told = only(&target);
     assert_eq!(told.described_by(), None);
-    assert_eq!(target.told_page(7, 9), Some(page(0x5000)));
-    assert_eq!((target.told_page(7, 8), target.told_page(8, 9)), (None, None));
+    assert_eq!(target.inline_page(7, 9), Some(page(0x5000)));
+    assert_eq!((target.inline_page(7, 8), target.inline_page(8, 9)), (None, None));
     assert!(target.clear_from(told));
     assert_eq!(target.initiators(), Initiators::None);
     // A request that was described is not taken for the page.
@@ -32,10 +32,10 @@ fn a_target_is_told_a_page_and_knows_whether_it_is_the_one_that_it_has_missed() 
 #[test]
 fn a_second_initiator_tells_nothing_and_leaves_what_was_told() {
     let target = PendingIpi::<Busy>::NEW;
-    assert_eq!(target.tell_page(CpuId(1), (7, 9), page(0x5000)), Ok(()));
+    assert_eq!(target.post_page(CpuId(1), (7, 9), page(0x5000)), Ok(()));
     let told = only(&target);
-    assert_eq!(target.tell_page(CpuId(2), (7, 10), page(0x6000)), Err(false));
-    assert_eq!(target.told_page(7, 9), Some(page(0x5000)));
+    assert_eq!(target.post_page(CpuId(2), (7, 10), page(0x6000)), Err(false));
+    assert_eq!(target.inline_page(7, 9), Some(page(0x5000)));
     assert_eq!(target.initiators(), Initiators::Several);
     assert!(!target.clear_from(told), "the second one would be lost");
     target.clear();
@@ -45,14 +45,14 @@ fn a_second_initiator_tells_nothing_and_leaves_what_was_told() {
 #[test]
 fn a_range_is_told_only_where_nobody_else_has_claimed_the_word() {
     let target = PendingIpi::<Busy>::NEW;
-    assert!(target.tell_range(CpuId(1), 7, page(0x5000)));
-    assert!(!target.tell_range(CpuId(2), 8, page(0x6000)));
-    assert!(target.is_told_by(CpuId(1)) && !target.is_told_by(CpuId(2)));
-    assert_eq!(target.told_range(), (7, page(0x5000)));
+    assert!(target.post_range(CpuId(1), 7, page(0x5000)));
+    assert!(!target.post_range(CpuId(2), 8, page(0x6000)));
+    assert!(target.is_pending_from(CpuId(1)) && !target.is_pending_from(CpuId(2)));
+    assert_eq!(target.inline_range(), (7, page(0x5000)));
     assert!(target.clear_from(only(&target)));
-    assert!(!target.is_told_by(CpuId(1)));
-    assert!(target.tell_range(CpuId(2), 8, page(0x6000)));
-    assert_eq!(target.told_range(), (8, page(0x6000)));
+    assert!(!target.is_pending_from(CpuId(1)));
+    assert!(target.post_range(CpuId(2), 8, page(0x6000)));
+    assert_eq!(target.inline_range(), (8, page(0x6000)));
 }
 
 #[test]
@@ -62,13 +62,13 @@ fn while_a_page_is_written_nobody_else_writes_one() {
         assert_eq!(target.initiators(), Initiators::None, "its IPI comes later");
         // Three more come, and the owner handles what it can, in between.
         for cpu in [2, 3] {
-            assert_eq!(target.tell_page(CpuId(cpu), (7, 10), page(0x6000)), Err(false));
+            assert_eq!(target.post_page(CpuId(cpu), (7, 10), page(0x6000)), Err(false));
         }
         assert_eq!(target.initiators(), Initiators::Several);
         target.clear();
         assert_eq!(target.initiators(), Initiators::None);
         assert_eq!(
-            target.tell_page(CpuId(4), (7, 11), page(0x7000)),
+            target.post_page(CpuId(4), (7, 11), page(0x7000)),
             Err(false),
             "it is still claimed"
         );
@@ -76,16 +76,16 @@ fn while_a_page_is_written_nobody_else_writes_one() {
         // Nor does a CPU that goes down and comes up.
         target.come_up();
         assert_eq!(
-            target.tell_page(CpuId(5), (7, 12), page(0x8000)),
+            target.post_page(CpuId(5), (7, 12), page(0x8000)),
             Err(false),
             "it is still claimed"
         );
         target.clear();
     };
     // The words: pending, which is claimed, the context, and then this.
-    let told = meanwhile(3, second, || target.tell_page(CpuId(1), (7, 9), page(0x5000)));
+    let told = meanwhile(3, second, || target.post_page(CpuId(1), (7, 9), page(0x5000)));
     assert_eq!(told, Ok(()));
-    assert_eq!(target.told_page(7, 9), Some(page(0x5000)));
+    assert_eq!(target.inline_page(7, 9), Some(page(0x5000)));
     assert!(target.clear_from(only(target)));
 }
 
@@ -93,7 +93,7 @@ fn while_a_page_is_written_nobody_else_writes_one() {
 fn a_cpu_that_comes_up_has_no_ipi_pending() {
     for several in [false, true] {
         let target = PendingIpi::<AtomicU64>::NEW;
-        assert_eq!(target.tell_page(CpuId(1), (7, 9), page(0x5000)), Ok(()));
+        assert_eq!(target.post_page(CpuId(1), (7, 9), page(0x5000)), Ok(()));
         if several {
             assert!(!target.set(CpuId(2), false));
         }

@@ -4,7 +4,7 @@ use super::*;
 use crate::tests::{Busy, keep};
 use crate::{
     range::VaRange,
-    request::{FlushRanges, FlushRequest, FlushScope, described::Kept, ranges::MAX_RANGES},
+    request::{FlushRanges, FlushRequest, FlushScope, described::Outstanding, ranges::MAX_RANGES},
 };
 
 #[test]
@@ -108,7 +108,7 @@ fn a_target_that_comes_late_flushes_everything_if_the_next_request_is_being_writ
     target.post(CpuId(3));
     let told = || target.request(1, |_| Some(initiator));
     assert_eq!((told().scope, told().ranges.is_everything()), (scope, false));
-    initiator.own_request.keep(Kept::DESCRIBED);
+    initiator.own_request.add_outstanding(Outstanding::DESCRIBED);
     initiator.own_request.describe(&FlushRequest { scope, ranges: &ranges, early: false });
     assert_eq!((told().scope, told().ranges.is_everything()), (FlushScope::Unknown, true));
 }

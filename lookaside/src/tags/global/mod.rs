@@ -351,14 +351,14 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
 
     #[inline]
     fn catch_up_with(this_cpu: &AllocatorCpu<'_, P, T>, _: Option<CpuId>) -> u64 {
-        let (context, range) = this_cpu.queue().posted.pending_ipi.told_range();
+        let (context, range) = this_cpu.queue().posted.pending_ipi.inline_range();
         let scope = FlushScope::AddressSpace { context, first: 0, last: 0 };
         let request = FlushRequest { scope, ranges: &FlushRanges::of(range), early: false };
         Self::flush_local(this_cpu, &request).into()
     }
 
     fn catch_up(this_cpu: &AllocatorCpu<'_, P, T>) -> u64 {
-        // An initiator has stopped before it told its range. Nobody waits for this.
+        // An initiator has stopped before it wrote its range. Nobody waits for this.
         Self::flush_all_spaces(this_cpu);
         1
     }

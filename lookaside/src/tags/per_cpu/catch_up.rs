@@ -1,6 +1,6 @@
 //! The IPI handler for generation-tracked flushes, and how the initiator observes completion.
 //!
-//! If one initiator has sent an IPI, this CPU was told the page, or the request of the initiator says what to flush.
+//! If one initiator has sent an IPI, its inline request names the page, or its described request says what to flush.
 //! If several have, the generation of the space says that flushes were missed, and one flush of the whole tag does for
 //! all of them.
 //!
@@ -141,22 +141,26 @@ impl CatchUp {
         }
     }
 
-    /// Removes the page that this CPU was told, if that is the next flush of the space. It may be of another space, which
+    /// Removes the page of the inline request, if that is the next flush of the space. It may be of another space, which
     /// this CPU has left before it got the IPI. Returns how many flushes this did.
     #[inline]
-    pub(super) fn flush_told_page<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
+    pub(super) fn flush_inline_page<
+        P: Platform,
+        const SLOTS: usize,
+        T: HasPerCpuAsids<P, SLOTS>,
+    >(
         self,
         this_cpu: &AllocatorCpu<'_, P, T>,
     ) -> u64 {
         let (next, pending) = (self.flushed_up_to + 1, &this_cpu.queue().posted.pending_ipi);
-        let Some(page) = pending.told_page(self.context, next) else { return 0 };
+        let Some(page) = pending.inline_page(self.context, next) else { return 0 };
         this_cpu.invalidate_page(this_cpu.tag(), page);
         T::per_cpu(this_cpu.cpu).slots.set_flushed_up_to(self.slot, next);
         pending.set_removed_page();
         1
     }
 
-    /// As [`Self::flush_told_page`], of the request that `initiator` has described.
+    /// As [`Self::flush_inline_page`], of the request that `initiator` has described.
     #[inline(never)]
     pub(super) fn flush_request<P: Platform, const SLOTS: usize, T: HasPerCpuAsids<P, SLOTS>>(
         self,

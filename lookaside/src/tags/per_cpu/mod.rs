@@ -298,7 +298,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     fn catch_up_with(this_cpu: &AllocatorCpu<'_, P, T>, described_by: Option<CpuId>) -> u64 {
         match (CatchUp::unless_lazy(this_cpu), described_by) {
             (Err(done), _) => done,
-            (Ok(missed), None) => missed.flush_told_page(this_cpu),
+            (Ok(missed), None) => missed.flush_inline_page(this_cpu),
             (Ok(missed), Some(initiator)) => missed.flush_request(this_cpu.copied(), initiator),
         }
     }
