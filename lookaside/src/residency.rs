@@ -102,8 +102,8 @@ impl<'a, W: Word> Residents<'a, W> {
         // ORDER O-PRESENT (pairs with O-MARK-STALE, F-GENERATION): this CPU has published that it is
         // switching in before it reads its residency. Either an initiator that clears the bit sees the
         // former, or this load sees the bit clear.
-        let word = self.words.get(bit.word as usize);
-        word.is_some_and(|word| word.load(Ordering::SeqCst) & u64::from(bit.mask) != 0)
+        let Some(word) = self.words.get(bit.word as usize) else { return false };
+        word.load(Ordering::SeqCst) & u64::from(bit.mask) != 0
     }
 
     /// Whether every CPU but the one that has this Present bit is absent.

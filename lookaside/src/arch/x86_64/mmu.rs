@@ -2,7 +2,7 @@
 
 use super::{
     Config, Instructions, Levels, Pcid, Tables, Use, UserFlush, costs,
-    cr3::{self, Cr3, Lam},
+    cr3::{self, Cr3},
     features::Features,
     invlpgb::{Operands, PageLimit},
 };
@@ -231,7 +231,7 @@ impl<I: Instructions> X86<I> {
             "the root was not checked"
         );
         // `check_root` has accepted the root, so that there is nothing to cut off.
-        let drops = root | Cr3 { root: 0, pcid, lam: Lam::Off, held: Held::Drop }.encode();
+        let drops = root | pcid.get() as u64;
         match held {
             Held::Keep => drops | self.keep,
             Held::Drop => drops,
@@ -261,7 +261,7 @@ impl<I: Instructions> Mmu for X86<I> {
             faults_forget: true,
             reaches_other_tags: self.has_invpcid || !self.has_pcids,
             has_user_tables: matches!(self.tables, Tables::Separate(_)),
-            defers_user_flush: self.tables == Tables::Separate(UserFlush::AtExit),
+            defers_user_flush: matches!(self.tables, Tables::Separate(UserFlush::AtExit)),
             prefers_per_cpu_tags: true,
             ..Properties::plain(self.tag_bits, &costs::TYPICAL)
         }

@@ -33,7 +33,7 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         next: &AddressSpace<P>,
         who: u64,
     ) -> Switched {
-        if is_tagless(this_cpu) {
+        if this_cpu.mmu().properties().tag_bits == 0 {
             return Self::switch_in_tagless(this_cpu, next, who);
         }
         let slots = &*T::per_cpu(this_cpu.cpu).slots;
@@ -180,12 +180,6 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         this_cpu.observe(Event::CaughtUp);
         Switched::CaughtUp
     }
-}
-
-/// Whether nothing that a CPU holds outlives the next load of a root.
-#[inline]
-fn is_tagless<P: Platform, T: Tags<P>>(this_cpu: &AllocatorCpu<'_, P, T>) -> bool {
-    this_cpu.mmu().properties().tag_bits == 0
 }
 
 /// Removes what this CPU holds for `pages` under a tag.
