@@ -109,7 +109,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         // Relaxed: O-POST of the request follows the 1, and the acknowledgements come before it is taken back.
         let more = if root.is_some() { 1 } else { u64::MAX };
         self.tlb.leaving.fetch_add(more, Ordering::Relaxed);
-        self.queue().own_request.set_leaving(root);
+        self.cpu.queue.own_request.set_leaving(root);
     }
 
     /// Parks this CPU if the root that it has loaded is at this address, or would be loaded again after a foreign

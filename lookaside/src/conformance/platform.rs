@@ -114,7 +114,7 @@ fn polls<P: Platform, T: Tags<P>>(
 /// Posts an empty request to a group of CPUs.
 fn post<P: Platform, T: Tags<P>>(this_cpu: &CurrentCpu<'_, P, T>, group: Targets) {
     let nothing = FlushRanges::new();
-    this_cpu.queue().own_request.describe(&FlushRequest {
+    this_cpu.cpu.queue.own_request.describe(&FlushRequest {
         scope: FlushScope::Kernel,
         ranges: &nothing,
         early: false,

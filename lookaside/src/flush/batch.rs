@@ -126,7 +126,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[track_caller]
     pub fn defer<F>(&self, gather: Gather<'_, P>, batch: &mut Batch<'_, P, F>) {
         let Gather { mut changes, flags, .. } = gather;
-        let space = changes.space();
+        let space = changes.space;
         self.must_own(space.tlb);
         self.must_own(batch.tlb);
         batch.deferred.flags |= flags;
@@ -193,7 +193,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 outcome = outcome.max(Outcome::Local);
             }
             if group.mask != 0 {
-                if shootdown.targets() == 0 {
+                if shootdown.targets == 0 {
                     shootdown.describe(self, &request);
                 }
                 shootdown.send_to(self, group);
@@ -209,10 +209,9 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
 impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     /// Acts on this CPU, adds the others to `batch`, and says whether any of them is yet to act.
     fn begin(&self, batch: &mut Deferred<'_, P>) -> bool {
-        let runs_here = self.runs_here();
         let mut later = false;
-        let by_ipis = self.max_targets_of_batch(runs_here).is_some_and(|most| {
-            let sent = self.for_each_running(runs_here, most, |running| {
+        let by_ipis = self.max_targets_of_batch().is_some_and(|most| {
+            let sent = self.for_each_running(most, |running| {
                 for cpu in running.iter() {
                     batch.targets.insert(cpu, Ordering::Relaxed); // Relaxed: the batch is ours.
                 }
@@ -220,13 +219,13 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
             });
             sent.is_ok()
         });
-        let here = runs_here && by_ipis;
+        let here = self.runs_here && by_ipis;
         if here && self.puts_off(batch) {
             batch.targets.insert(self.this_cpu.id(), Ordering::Relaxed); // Relaxed: the batch is ours.
             return true;
         }
         if !by_ipis || here && !self.flush_local() {
-            self.broadcast(runs_here, Wait::Later);
+            self.broadcast(Wait::Later);
             batch.broadcasts.add(self.this_cpu.id());
             return true;
         }
@@ -235,14 +234,14 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
 
     /// [`Self::max_ipi_targets`]; any number, if the broadcast is not necessary and could not be waited for later, unless by the
     /// costs not even one IPI is cheaper.
-    fn max_targets_of_batch(&self, runs_here: bool) -> Option<u64> {
+    fn max_targets_of_batch(&self) -> Option<u64> {
         let necessary =
             T::is_pinned(self.space) || self.this_cpu.stale_entries_do_harm(self.tables);
         let waits = self.this_cpu.mmu().properties().broadcasts_wait;
         if waits && !necessary && self.most_before_broadcast() > 0 {
             return Some(u64::MAX);
         }
-        self.max_ipi_targets(runs_here)
+        self.max_ipi_targets()
     }
 
     /// Whether this CPU flushes everything when the batch is flushed, as the others do, instead of these pages now: when the

@@ -68,12 +68,13 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         if T::context_id(self.tlb, space).filter(runs).is_none() {
             return;
         }
-        let (platform, errata, tag) = (&self.tlb.platform, self.errata(), self.tag());
-        let ranges = FlushRanges::of(range.mixed());
+        let (tag, ranges) = (self.tag(), FlushRanges::of(range.mixed()));
         match self.mmu().properties().sharing {
-            Sharing::Private => ranges.flush(platform, errata, tag, None),
+            Sharing::Private => self.for_allocator().flush_ranges(tag, &ranges, None),
             // What another CPU holds may have made a fault, and may make it again.
-            Sharing::Shared => ranges.flush_broadcast(platform, errata, tag, Wait::Now),
+            Sharing::Shared => {
+                ranges.flush_broadcast(&self.tlb.platform, self.errata(), tag, Wait::Now);
+            }
         }
     }
 }

@@ -62,7 +62,7 @@ const MINUS_ONE: u64 = u64::MAX;
 
 /// What a gather has to flush.
 pub(super) struct Changes<'g, P: Platform> {
-    space: &'g AddressSpace<P>,
+    pub(super) space: &'g AddressSpace<P>,
     ranges: FlushRanges,
     /// The addresses on whose absence the owner relies, from the first to the last that was named.
     relied: VaRange,
@@ -99,7 +99,7 @@ impl<'g, P: Platform, F> Gather<'g, P, F> {
         space.gathers.fetch_add(1, Ordering::AcqRel);
         let (ranges, relied) = (FlushRanges::new(), VaRange::NONE);
         let changes = Changes { space, ranges, relied, completes: 0, how: 0 };
-        Self { changes, held: Held::new(frames), flags: Flags::default() }
+        Self { changes, held: Held::new(frames), flags: Flags::NONE }
     }
 
     /// Entries of the page size of `range` were removed, or changed so that their former contents must not
@@ -228,11 +228,6 @@ impl<'g, P: Platform> Changes<'g, P> {
     pub(super) fn relying(space: &'g AddressSpace<P>, range: VaRange) -> ManuallyDrop<Self> {
         let (ranges, relied) = (FlushRanges::new(), range.mixed());
         ManuallyDrop::new(Self { space, ranges, relied, completes: 0, how: UNCOUNTED })
-    }
-
-    #[inline]
-    pub(super) const fn space(&self) -> &'g AddressSpace<P> {
-        self.space
     }
 
     /// Whether a page table is freed.

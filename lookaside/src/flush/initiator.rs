@@ -21,6 +21,8 @@ pub(super) struct Initiator<'f, 't, P: Platform, T: Tags<P>> {
     pub(super) context: u64,
     /// Whether a table is freed.
     pub(super) tables: bool,
+    /// Whether the root register of this CPU names the space.
+    pub(super) runs_here: bool,
 }
 
 impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
@@ -35,83 +37,81 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     ) -> Self {
         let scope = FlushScope::AddressSpace { context, first: generation, last: generation };
         let request = FlushRequest { scope, ranges, early };
-        Self { this_cpu, space, request, context, tables }
+        let runs_here = T::is_loaded(this_cpu, context);
+        Self { this_cpu, space, request, context, tables, runs_here }
     }
 
     /// Chooses the means, and invalidates; the targets of `shootdown`, which had none, are still to be waited for.
     pub(super) fn start(&self, shootdown: &mut Shootdown<'t, P, T>) -> Outcome {
-        let runs_here = self.runs_here();
-        if self.needs_no_other(runs_here) {
-            self.act_alone(runs_here)
-        } else {
-            match self.max_ipi_targets(runs_here) {
-                Some(most) => self.send_requests(runs_here, most, shootdown),
-                None => self.act_without_ipis(runs_here),
-            }
+        if self.needs_no_other() {
+            return self.act_alone();
+        }
+        match self.max_ipi_targets() {
+            Some(most) => self.send_requests(most, shootdown),
+            None => self.act_without_ipis(),
         }
     }
 
     /// As [`Self::start`], and waits for the targets.
     pub(super) fn act(&self) -> Done {
-        let runs_here = self.runs_here();
-        if self.needs_no_other(runs_here) {
-            Done::by(self.act_alone(runs_here))
-        } else {
-            self.act_with_others(runs_here)
+        if self.needs_no_other() { Done::by(self.act_alone()) } else { self.act_with_others() }
+    }
+
+    /// Whether nothing is to be done but on this CPU. What stale CPUs miss is recorded then.
+    fn needs_no_other(&self) -> bool {
+        if self.this_cpu.holds_alone(self.space, self.runs_here, self.tables) {
+            return true;
         }
+        let space = (self.space, self.context);
+        let are_stale = self.this_cpu.others_are_stale(space, self.runs_here, self.tables);
+        if are_stale {
+            self.record_missed();
+        }
+        are_stale
     }
 
-    /// Whether nothing is to be done but on this CPU.
-    fn needs_no_other(&self, runs_here: bool) -> bool {
-        self.this_cpu.holds_alone(self.space, runs_here, self.tables) || self.others_know(runs_here)
-    }
-
-    pub(super) fn act_with_others(&self, runs_here: bool) -> Done {
-        let Some(most) = self.max_ipi_targets(runs_here) else {
-            return Done::by(self.act_without_ipis(runs_here));
+    /// As [`Self::act`], where other CPUs may have to act.
+    pub(super) fn act_with_others(&self) -> Done {
+        let Some(most) = self.max_ipi_targets() else {
+            return Done::by(self.act_without_ipis());
         };
         let mut shootdown = Shootdown::new(self.this_cpu);
-        let outcome = self.send_requests(runs_here, most, &mut shootdown);
+        let outcome = self.send_requests(most, &mut shootdown);
         let (targets, rounds) = shootdown.wait(self.this_cpu);
         Done { outcome, targets, rounds }
     }
 
     /// Removes the entries by broadcast, or by a new tag if that costs less.
-    fn act_without_ipis(&self, runs_here: bool) -> Outcome {
+    fn act_without_ipis(&self) -> Outcome {
         // A new tag needs that no other CPU runs the space. Where stale entries of resting CPUs do no harm, the broadcast is
         // for CPUs that were just seen to run it: `retag` would take its lock for nothing.
         let for_resting_cpus = self.this_cpu.stale_entries_do_harm(self.tables);
         if for_resting_cpus && self.retag_is_cheaper(Scope::Broadcast) && self.retag() {
             return Outcome::Retagged;
         }
-        self.broadcast(runs_here, Wait::Now);
+        self.broadcast(Wait::Now);
         Outcome::Broadcast
     }
 
     /// Sends requests to the CPUs that must act, unless there are more than `most`, and invalidates here.
     #[inline]
-    fn send_requests(
-        &self,
-        runs_here: bool,
-        most: u64,
-        shootdown: &mut Shootdown<'t, P, T>,
-    ) -> Outcome {
-        let sent = self.for_each_running(runs_here, most, |running| {
-            if shootdown.targets() == 0 {
+    fn send_requests(&self, most: u64, shootdown: &mut Shootdown<'t, P, T>) -> Outcome {
+        let sent = self.for_each_running(most, |running| {
+            if shootdown.targets == 0 {
                 self.describe(shootdown);
             }
             shootdown.send_to(self.this_cpu, running);
         });
         // This CPU invalidates while the targets do.
-        let enough = sent.is_ok() && (!runs_here || self.flush_local());
+        let enough = sent.is_ok() && (!self.runs_here || self.flush_local());
         if !enough {
-            self.broadcast(runs_here, Wait::Now);
+            self.broadcast(Wait::Now);
         }
         // After a broadcast the acknowledgements are not needed; but targets may still read the request.
-        match (enough, shootdown.targets()) {
+        match (enough, shootdown.targets) {
             (false, _) => Outcome::Broadcast,
             (true, 1..) => Outcome::Ipis,
-            (true, 0) if runs_here => Outcome::Local,
+            (true, 0) if self.runs_here => Outcome::Local,
             (true, 0) => Outcome::NoCpu,
         }
     }
@@ -129,8 +129,8 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     }
 
     /// As [`Self::act`], if no other CPU must act.
-    fn act_alone(&self, runs_here: bool) -> Outcome {
-        if !runs_here {
+    fn act_alone(&self) -> Outcome {
+        if !self.runs_here {
             return Outcome::NoCpu;
         }
         if self.tables && self.leave_instead() {
@@ -160,7 +160,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
 
     #[cold]
     fn broadcast_to_newcomers(&self) -> Outcome {
-        self.broadcast(true, Wait::Now);
+        self.broadcast(Wait::Now);
         Outcome::Broadcast
     }
 
@@ -172,11 +172,6 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     #[inline]
     pub(super) fn costs(&self) -> &'t Costs {
         self.this_cpu.tlb.platform.costs()
-    }
-
-    #[inline]
-    pub(super) fn runs_here(&self) -> bool {
-        T::is_loaded(self.this_cpu, self.context)
     }
 
     /// Flushes on this CPU, and returns whether no broadcast to the others is needed after it.
@@ -213,20 +208,19 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         costs.retag.saturating_add(loss) < cost.saturating_add(flush.wait)
     }
 
-    #[inline]
-    fn can_broadcast(&self) -> bool {
-        self.this_cpu.mmu().properties().broadcasts && T::has_global_tags(self.this_cpu.tlb)
-    }
-
     /// Up to how many CPUs get IPIs: any number if no broadcast is possible, and `None` if one is necessary, or
     /// cheaper for as many CPUs as run the space now.
     #[inline]
-    pub(super) fn max_ipi_targets(&self, runs_here: bool) -> Option<u64> {
-        if self.can_broadcast() { self.max_beside_broadcast(runs_here) } else { Some(u64::MAX) }
+    pub(super) fn max_ipi_targets(&self) -> Option<u64> {
+        if self.this_cpu.mmu().properties().broadcasts && T::has_global_tags(self.this_cpu.tlb) {
+            self.max_beside_broadcast()
+        } else {
+            Some(u64::MAX)
+        }
     }
 
     /// As [`Self::max_ipi_targets`], where a broadcast is possible.
-    fn max_beside_broadcast(&self, runs_here: bool) -> Option<u64> {
+    fn max_beside_broadcast(&self) -> Option<u64> {
         // A device walks the tables of a pinned space, and only broadcasts reach it.
         if T::is_pinned(self.space) {
             return None;
@@ -234,34 +228,29 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         let most = self.most_before_broadcast();
         if self.this_cpu.stale_entries_do_harm(self.tables) {
             // In this order: the space is marked stale before a CPU becomes absent.
-            let necessary = self.all_others(runs_here).any(|others| others.mask != 0)
+            let necessary = self.all_others().any(|others| others.mask != 0)
                 || self.space.absent_may_hold_entries()
                 || self.this_cpu.walks_under_older_tags(self.space, self.tables);
             return (!necessary).then_some(most);
         }
         // If all residents are few enough, those of them that run the space are, and need not be counted.
-        if most > 0 && !self.residents_outnumber(most, runs_here) {
+        if most > 0 && !self.residents_outnumber(most) {
             return Some(u64::MAX);
         }
         let must_act = |state| self.this_cpu.must_act(state, self.tables);
-        (!self.states_outnumber(most, runs_here, must_act)).then_some(most)
+        (!self.states_outnumber(most, must_act)).then_some(most)
     }
 
     /// Whether the other CPUs that are not absent are more than `most`.
-    fn residents_outnumber(&self, most: u64, runs_here: bool) -> bool {
-        let mut others = self.all_others(runs_here).flat_map(Targets::iter);
+    fn residents_outnumber(&self, most: u64) -> bool {
+        let mut others = self.all_others().flat_map(Targets::iter);
         others.nth(usize::try_from(most).unwrap_or(usize::MAX)).is_some()
     }
 
     /// Whether more than `most` of them are in a state that `counts`. It reads the state of no more CPUs than it takes to see
     /// that: each is in a cache line of its own. It begins with the CPU at which it was seen last, which most often still runs
     /// the space: so those that have left it are not looked at again and again.
-    fn states_outnumber(
-        &self,
-        most: u64,
-        runs_here: bool,
-        counts: impl Fn(RootState) -> bool,
-    ) -> bool {
+    fn states_outnumber(&self, most: u64, counts: impl Fn(RootState) -> bool) -> bool {
         let (mut sum, mut last) = (0, None);
         let (guess, this_cpu) = (self.space.last_running(), self.this_cpu.id());
         if let Some(cpu) = guess
@@ -273,12 +262,12 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
                 return true;
             }
         }
-        for cpu in self.all_others(runs_here).flat_map(Targets::iter) {
+        for cpu in self.all_others().flat_map(Targets::iter) {
             if Some(cpu) != last && counts(self.root_state(cpu)) {
                 sum += 1;
                 if sum > most {
                     // By a guess that names this CPU, the others find it. Another one would take the cache line from all of them.
-                    if last.is_none() && !(runs_here && guess == Some(this_cpu)) {
+                    if last.is_none() && !(self.runs_here && guess == Some(this_cpu)) {
                         self.space.set_last_running(cpu);
                     }
                     return true;
@@ -304,11 +293,11 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     }
 
     /// Flushes on every CPU, by broadcast.
-    pub(super) fn broadcast(&self, runs_here: bool, wait: Wait) {
+    pub(super) fn broadcast(&self, wait: Wait) {
         if self.this_cpu.walks_under_older_tags(self.space, self.tables) {
             return self.flush_every_tag();
         }
-        if self.this_cpu.stale_entries_do_harm(self.tables) && self.trim_all(runs_here) {
+        if self.this_cpu.stale_entries_do_harm(self.tables) && self.trim_all() {
             return;
         }
         T::flush_broadcast(&self.this_cpu.for_allocator(), self.context, self.request.ranges, wait);
@@ -332,10 +321,9 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
     ///
     /// It is done at once if the broadcast of this flush takes this CPU's entries anyway. If not, it is done when the
     /// broadcasts that it could have spared have cost as much as the loss of those entries: 2-competitive (ski rental).
-    fn trim_all(&self, runs_here: bool) -> bool {
+    fn trim_all(&self) -> bool {
         let residents = self.space.residents();
-        let all_rest =
-            || !self.states_outnumber(0, runs_here, |state| state != RootState::NotLoaded);
+        let all_rest = || !self.states_outnumber(0, |state| state != RootState::NotLoaded);
         if !all_rest() {
             return false;
         }
@@ -355,7 +343,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
             residency.set_spent(spent);
             return false;
         }
-        for others in self.all_others(runs_here) {
+        for others in self.all_others() {
             if others.mask != 0 {
                 residents.mark_stale(others);
             }
@@ -366,7 +354,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         // They do not run the space, so entries that are removed now do not come back.
         let (cpu, everything) = (self.this_cpu.for_allocator(), FlushRanges::everything());
         T::flush_broadcast(&cpu, self.context, &everything, Wait::Now);
-        for others in self.all_others(runs_here) {
+        for others in self.all_others() {
             if others.mask != 0 {
                 residents.remove(others);
             }

@@ -19,7 +19,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// loads the root of their space again.
     #[doc(alias = "flush_tlb_func")]
     pub fn handle_ipi(&self) {
-        let queue = self.queue();
+        let queue = &self.cpu.queue;
         let (processed, latest) = (queue.processed_broadcast(), self.tlb.ring.latest());
         if latest > processed {
             self.handle_broadcasts(processed, latest);
@@ -29,13 +29,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         if latest > processed {
             self.handle_requests(processed, latest);
         }
-        self.handle_pending();
-    }
-
-    /// Does the inline or described request, or catches up with the generation of the space that it runs, if its pending word is set.
-    #[inline]
-    fn handle_pending(&self) {
-        let pending = &self.queue().posted.pending_ipi;
+        let pending = &queue.posted.pending_ipi;
         match pending.initiators() {
             Initiators::None => {}
             Initiators::One(only) => {
@@ -43,7 +37,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 // Where generations are kept, the acknowledgement came before, so that nobody waits for the clear. Elsewhere the
                 // clear is the acknowledgement.
                 if useful > 0 && pending.clear_from(only) {
-                    return self.record_served(useful, useful);
+                    return self.observe(Event::Served { requests: useful, useful });
                 }
                 self.catch_up(useful);
             }
@@ -54,15 +48,15 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// Catches up with all generations that this CPU has missed, after `useful` flushes that it has done already.
     #[inline(never)]
     fn catch_up(&self, useful: u64) {
-        self.queue().posted.pending_ipi.clear();
+        self.cpu.queue.posted.pending_ipi.clear();
         let useful = useful + T::catch_up(&self.for_allocator());
-        self.record_served(useful.max(1), useful);
+        self.observe(Event::Served { requests: useful.max(1), useful });
     }
 
     /// Processes requests to every CPU: those after `processed`, up to `latest`.
     #[inline(never)] // Rare: so the rest of the handler saves fewer registers.
     fn handle_broadcasts(&self, processed: u64, latest: u64) {
-        let (queue, ring) = (self.queue(), &*self.tlb.ring);
+        let (queue, ring) = (&self.cpu.queue, &*self.tlb.ring);
         let requests = latest - processed;
         let useful = if requests <= RING_SLOTS {
             // An initiator does its own flush outside of this handler.
@@ -74,13 +68,13 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             self.process(&ReceivedRequest::EVERY_TAG, requests)
         };
         queue.acknowledge_broadcast(latest);
-        self.record_served(requests, useful);
+        self.observe(Event::Served { requests, useful });
     }
 
     /// Processes requests in the queue of this CPU: those after `processed`, up to `latest`.
     #[inline(never)] // As above.
     fn handle_requests(&self, processed: u64, latest: u64) {
-        let queue = self.queue();
+        let queue = &self.cpu.queue;
         let requests = latest - processed;
         let useful = if requests == 1
             && let Some(useful) = self.process_range(latest)
@@ -95,7 +89,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
                 queue.acknowledge(latest);
                 let useful = self.process(&received, 1);
                 self.nmi_uaccess_enable();
-                return self.record_served(requests, useful);
+                return self.observe(Event::Served { requests, useful });
             }
             self.process(&received, 1)
         } else if requests <= MAX_DISTINCT {
@@ -104,13 +98,13 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             self.process(&ReceivedRequest::EVERYTHING, requests)
         };
         queue.acknowledge(latest);
-        self.record_served(requests, useful);
+        self.observe(Event::Served { requests, useful });
     }
 
     /// Does the flush of request `number`, if that is one range of a space, and returns whether it found anything to do.
     #[inline(always)] // Out of line, the range would be in memory.
     fn process_range(&self, number: u64) -> Option<bool> {
-        let initiator = self.tlb.queue(self.queue().initiator_of(number)?)?;
+        let initiator = self.tlb.queue(self.cpu.queue.initiator_of(number)?)?;
         let (scope, range) = initiator.own_request.read_range()?;
         let request = FlushRequest { scope, ranges: &FlushRanges::of(range), early: false };
         Some(T::flush_local(&self.for_allocator(), &request))
@@ -133,7 +127,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     }
 
     fn received(&self, number: u64) -> ReceivedRequest {
-        self.queue().request(number, |cpu| self.tlb.queue(cpu))
+        self.cpu.queue.request(number, |cpu| self.tlb.queue(cpu))
     }
 
     /// Does the flush of `requests` requests, and returns how many of them found anything to do.
@@ -161,9 +155,5 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
             }
         };
         if useful { requests } else { 0 }
-    }
-
-    fn record_served(&self, requests: u64, useful: u64) {
-        self.observe(Event::Served { requests, useful });
     }
 }

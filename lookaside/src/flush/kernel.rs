@@ -113,7 +113,7 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         let mut pending = PendingFlush::new(this_cpu, held, Flags::default());
         let shootdown = &mut pending.request.shootdown;
         let outcome = this_cpu.start_on_all_online(&mut ranges, shootdown);
-        let request = &this_cpu.queue().own_request;
+        let request = &this_cpu.cpu.queue.own_request;
         if request.has_dropped() || request.outstanding_on_ring() >= MAX_OUTSTANDING {
             let _ = this_cpu.wait_for_all_online(shootdown);
         }
@@ -147,7 +147,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Waits for the targets. With this request they have acknowledged all that this CPU has posted before, those that were
     /// dropped too.
     fn wait_for_all_online(&self, shootdown: &mut Shootdown<'t, P, T>) -> (u32, u64) {
-        let request = &self.queue().own_request;
+        let request = &self.cpu.queue.own_request;
         let dropped =
             if shootdown.is_on_ring() { request.take_dropped() } else { Outstanding::NONE };
         let waited = shootdown.wait(self);
@@ -187,6 +187,6 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
             shootdown.send_to(self, up);
         }
         T::flush_kernel(&self.for_allocator(), request.ranges);
-        if shootdown.targets() == 0 { Outcome::Local } else { Outcome::Ipis }
+        if shootdown.targets == 0 { Outcome::Local } else { Outcome::Ipis }
     }
 }

@@ -118,7 +118,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline(never)] // Inlined, it would copy the gather.
     #[track_caller]
     pub fn flush<F>(&self, mut gather: Gather<'_, P, F>) -> Flushed<F> {
-        self.must_own(gather.changes.space().tlb);
+        self.must_own(gather.changes.space.tlb);
         self.complete(&mut gather.changes, false);
         let Gather { changes, held, flags } = gather;
         changes.end();
@@ -178,7 +178,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         let Gather { changes, held, flags } = gather;
         let mut pending = PendingFlush::new(self, held, flags);
         let changes = pending.changes.insert(changes);
-        let space = changes.space();
+        let space = changes.space;
         let ranges = changes.ranges(self.mmu(), false);
         let mut outcome = Outcome::NoCpu;
         if !ranges.is_empty() {
@@ -206,7 +206,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
     fn complete(&self, changes: &mut Changes<'_, P>, early: bool) {
         match changes.only_page() {
-            Some(page) => self.flush_page(changes.space(), page, early),
+            Some(page) => self.flush_page(changes.space, page, early),
             None => self.complete_with_others(changes, early),
         }
     }
@@ -220,7 +220,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// As [`Self::complete`], with what other gathers have left.
     #[inline(never)]
     fn complete_with_others(&self, changes: &mut Changes<'_, P>, early: bool) {
-        let space = changes.space();
+        let space = changes.space;
         let ranges = changes.ranges(self.mmu(), early);
         if ranges.is_empty() {
             return self.observe_flush(&Done::by(Outcome::NoCpu));

@@ -164,8 +164,8 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         let asked = (&ranges, context, generation);
         let initiator = Initiator::new(&self, space, asked, (false, early));
         let is_private = self.mmu().properties().sharing == Sharing::Private;
-        let done = if is_private && initiator.runs_here() {
-            initiator.act_with_others(true)
+        let done = if is_private && initiator.runs_here {
+            initiator.act_with_others()
         } else {
             initiator.act()
         };

@@ -91,7 +91,7 @@ impl<'g, 't, P: Platform, T: Tags<P>, F> PendingFlush<'g, 't, P, T, F> {
 
     /// This CPU has flushed, and has sent the requests.
     pub(super) fn begun(&mut self, this_cpu: &CurrentCpu<'t, P, T>, outcome: Outcome) {
-        let targets = self.request.shootdown.targets();
+        let targets = self.request.shootdown.targets;
         if targets > 0 {
             self.request.hold_request();
             // This CPU may be a target, and has sent itself no IPI.
@@ -138,7 +138,7 @@ impl<P: Platform, T: Tags<P>> PendingFlush<'_, '_, P, T> {
 impl<P: Platform, T: Tags<P>, F> fmt::Debug for PendingFlush<'_, '_, P, T, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingFlush")
-            .field("targets", &self.request.shootdown.targets())
+            .field("targets", &self.request.shootdown.targets)
             .finish_non_exhaustive()
     }
 }

@@ -27,7 +27,8 @@ pub(crate) struct Shootdown<'t, P: Platform, T: Tags<P>> {
     pending: PendingTargets,
     /// What the first of them must acknowledge, once it was looked at.
     posted: Option<u64>,
-    targets: u32,
+    /// How many targets there are.
+    pub(super) targets: u32,
     rounds: u64,
     /// Whether each target has got the inline request: none of their pending words was claimed by others.
     all_inline: bool,
@@ -60,7 +61,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
     pub(crate) const fn new(this_cpu: &CurrentCpu<'t, P, T>) -> Self {
         Self {
             tlb: this_cpu.tlb,
-            initiator: this_cpu.id(),
+            initiator: this_cpu.cpu.id,
             pending: PendingTargets::none(),
             posted: None,
             targets: 0,
@@ -72,7 +73,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
 
     /// Describes the request, for the queue of each target.
     pub(crate) fn describe(&mut self, this_cpu: &CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) {
-        this_cpu.queue().own_request.describe(request);
+        this_cpu.cpu.queue.own_request.describe(request);
         self.channel = Some(Channel::Queues);
     }
 
@@ -111,7 +112,7 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         let may_tell = !request.early && !has_concurrent;
         let page = if may_tell { request.ranges.only_page() } else { None };
         if page.is_none() {
-            this_cpu.queue().own_request.describe(request);
+            this_cpu.cpu.queue.own_request.describe(request);
         }
         self.channel =
             Some(Channel::Generation { context, generation, lazily, has_concurrent, page });
@@ -126,10 +127,10 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         let posted = BroadcastRequest::new(this_cpu.id(), request);
         let described = matches!(posted, BroadcastRequest::Described(_));
         if described {
-            this_cpu.queue().own_request.describe(request);
+            this_cpu.cpu.queue.own_request.describe(request);
         }
         let number = this_cpu.tlb.ring.post(posted);
-        this_cpu.queue().own_request.set_own_broadcast(number);
+        this_cpu.cpu.queue.own_request.set_own_broadcast(number);
         self.channel = Some(Channel::Ring { number, described });
     }
 
@@ -146,9 +147,13 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
             {
                 let (name, mut all_inline) = ((context, generation), self.all_inline);
                 let interrupted = self.post(group, |queue| {
-                    let told = queue.posted.pending_ipi.post_page(from, name, page);
-                    all_inline &= told.is_ok();
-                    told.map_or_else(|must_send| must_send, |()| true)
+                    match queue.posted.pending_ipi.post_page(from, name, page) {
+                        Ok(()) => true,
+                        Err(must_send) => {
+                            all_inline = false;
+                            must_send
+                        }
+                    }
                 });
                 self.all_inline = all_inline;
                 interrupted
@@ -220,11 +225,6 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
         }
         self.targets = targets;
         interrupted
-    }
-
-    /// How many targets there are.
-    pub(crate) const fn targets(&self) -> u32 {
-        self.targets
     }
 
     /// Returns when all targets have acknowledged: how many there were, and the rounds of waiting. The initiator waits
@@ -393,6 +393,6 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     fn describe_range(&self, context: u64, range: VaRange) {
         let scope = FlushScope::AddressSpace { context, first: 0, last: 0 };
         let request = FlushRequest { scope, ranges: &FlushRanges::of(range), early: false };
-        self.queue().own_request.describe(&request);
+        self.cpu.queue.own_request.describe(&request);
     }
 }

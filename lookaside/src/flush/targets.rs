@@ -161,16 +161,16 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     #[inline]
     pub(super) fn for_each_running(
         &self,
-        runs_here: bool,
         most: u64,
         mut send: impl FnMut(Targets),
     ) -> Result<(), Broadcast> {
         let mut left = most;
         for word in self.space.residents().scan() {
-            if word.not_absent().mask == 0 {
+            let others = self.others(word);
+            if others.mask == 0 {
                 continue; // On a large machine, most of them.
             }
-            let running = self.select_targets(word, runs_here);
+            let running = self.select_targets(word, others);
             if running.mask != 0 {
                 // Without an instruction for it, to count the bits of the mask takes twenty.
                 if most != u64::MAX {
@@ -183,20 +183,8 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
         Ok(())
     }
 
-    /// As [`CurrentCpu::others_are_stale`], of this flush. Then what the others miss is recorded, and nothing else is to be done for them.
-    #[inline]
-    pub(super) fn others_know(&self, runs_here: bool) -> bool {
-        let context = (self.space, self.context);
-        let know = self.this_cpu.others_are_stale(context, runs_here, self.tables);
-        if know {
-            self.record_missed();
-        }
-        know
-    }
-
-    /// The CPUs of `word` that must act now. Its other CPUs flush on switch-in.
-    fn select_targets(&self, word: Word32, runs_here: bool) -> Targets {
-        let others = self.others(word, runs_here);
+    /// Those of the `others` in this word that must act now. The rest of them flush on switch-in.
+    fn select_targets(&self, word: Word32, others: Targets) -> Targets {
         if self.this_cpu.stale_entries_do_harm(self.tables) {
             return others; // No broadcast reaches them, so they were never made absent.
         }
@@ -216,7 +204,7 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     }
 
     /// Records what CPUs have missed that do not act now, where they go by generations.
-    fn record_missed(&self) {
+    pub(super) fn record_missed(&self) {
         if let (FlushScope::AddressSpace { last, .. }, true) =
             (self.request.scope, T::tracks_generations(self.this_cpu.tlb))
         {
@@ -275,11 +263,11 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     }
 
     /// The CPUs that are not absent, without this one if it runs the space, by words of the residency.
-    pub(super) fn all_others(&self, runs_here: bool) -> impl Iterator<Item = Targets> {
-        self.space.residents().scan().map(move |word| self.others(word, runs_here))
+    pub(super) fn all_others(&self) -> impl Iterator<Item = Targets> {
+        self.space.residents().scan().map(|word| self.others(word))
     }
 
-    fn others(&self, word: Word32, runs_here: bool) -> Targets {
-        word.not_absent_but(self.this_cpu.present_bit(runs_here))
+    fn others(&self, word: Word32) -> Targets {
+        word.not_absent_but(self.this_cpu.present_bit(self.runs_here))
     }
 }

@@ -209,8 +209,9 @@ impl<W: Word> PendingIpi<W> {
     #[inline]
     pub(crate) fn inline_range(&self) -> (u64, VaRange) {
         // Relaxed, all: after O-PENDING-READ, and nobody writes them before this CPU has cleared the word.
-        let words = self.inline.range.each_ref().map(|word| word.load(Ordering::Relaxed));
-        (self.inline.context.load(Ordering::Relaxed), VaRange::of_words(words))
+        let InlineRequest { context, range: [first, second], .. } = &self.inline;
+        let words = [first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)];
+        (context.load(Ordering::Relaxed), VaRange::of_words(words))
     }
 
     /// As the owner, which has processed the request of `only`: clears the pending word, and returns whether

@@ -91,7 +91,7 @@ impl FlushRanges {
     /// Adds addresses.
     #[inline]
     pub fn add(&mut self, more: VaRange) {
-        if self.count() == 0 {
+        if self.state & COUNT == 0 {
             self.ranges[0] = more;
             self.state += 1;
         } else {
@@ -240,26 +240,10 @@ impl FlushRanges {
         pages.fold(0, u64::saturating_add)
     }
 
-    /// Removes it on this CPU, under `tag`. `mapped` is what it has mapped under the tag, where that is known.
-    #[inline(always)] // Out of line, the ranges of a flush of one page would have to be in memory.
-    pub(crate) fn flush<P: Platform>(
-        &self,
-        platform: &P,
-        errata: Errata,
-        tag: Tag,
-        mapped: Option<&Mapped>,
-    ) {
-        if let Some(page) = self.only_page() {
-            let page = [page]; // Of its own: nothing else of these ranges need be in memory.
-            let entries = Invalidation::ranges(tag, &page, TableChange::LastLevel);
-            platform.mmu().flush(errata, entries, Scope::Local);
-        } else {
-            self.flush_several(platform, errata, tag, mapped);
-        }
-    }
-
+    /// Removes it on this CPU, under `tag`. `mapped` is what it has mapped under the tag, where that is known. One page alone needs
+    /// no such choice ([`crate::tlb::AllocatorCpu::invalidate_page`]).
     #[inline(never)]
-    fn flush_several<P: Platform>(
+    pub(crate) fn flush_several<P: Platform>(
         &self,
         platform: &P,
         errata: Errata,
@@ -390,7 +374,7 @@ pub(crate) enum MissedFlush {
 
 impl MissedFlush {
     /// The same, or everything where that is cheaper for a CPU that has `mapped` so much under the tag, as it is
-    /// for a flush that it is asked for ([`FlushRanges::flush`]); and what is left of that is noted.
+    /// for a requested flush ([`FlushRanges::flush_several`]); and what is left of that is noted.
     pub(crate) fn cheapest<P: Platform>(self, platform: &P, mapped: &Mapped) -> Self {
         let Self::Pages(range) = self else { return self };
         let mut ranges = FlushRanges::new();

@@ -13,7 +13,7 @@ use crate::{
     ids::{CpuId, TlbId},
     platform::Platform,
     range::VaRange,
-    request::RequestQueue,
+    request::{FlushRanges, Mapped},
     residency::Residency,
     space::AddressSpace,
     tlb::{Cpu, Switched, Tags, Tlb},
@@ -43,7 +43,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     pub(crate) fn executing(tlb: &'t Tlb<'t, P, T>) -> Self {
         debug_assert!(tlb.platform.irqs_are_off(), "interrupts are on");
         let id = tlb.platform.cpu();
-        debug_assert!(tlb.is_online(id), "{id} is not online");
+        debug_assert!(tlb.cpus.get(id.index()).is_some_and(Cpu::is_online), "{id} is not online");
         // SAFETY: the implementer of `Platform` promises that this CPU has succeeded in `online`, which has found its
         // place, and that its number is still the same.
         let cpu = unsafe { tlb.cpus.get_unchecked(id.index()) };
@@ -60,7 +60,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
     #[track_caller]
     pub(crate) fn for_allocator(&self) -> AllocatorCpu<'t, P, T> {
-        debug_assert!(self.tlb.platform.cpu() == self.id(), "the code is on another CPU by now");
+        debug_assert!(self.tlb.platform.cpu() == self.cpu.id, "the code is on another CPU by now");
         AllocatorCpu(Self { ..*self })
     }
 
@@ -98,7 +98,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     /// Reports an event of this CPU to the kernel.
     #[inline]
     pub(crate) fn observe(&self, event: Event) {
-        self.tlb.platform.observe(self.id(), event);
+        self.tlb.platform.observe(self.cpu.id, event);
     }
 
     /// Panics if something is of another [`Tlb`] than this CPU.
@@ -263,10 +263,6 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         space.residents().is_present(self.cpu.present_bit)
     }
 
-    pub(crate) fn queue(&self) -> &'t RequestQueue<P::Word> {
-        &self.cpu.queue
-    }
-
     /// From here until [`Self::nmi_uaccess_enable`], [`Tlb::nmi_uaccess_okay`] is false on this CPU. Calls nest.
     pub(crate) fn nmi_uaccess_disable(&self) {
         self.cpu.nmi_uaccess_disable();
@@ -349,7 +345,7 @@ impl<P: Platform, T: Tags<P>> AllocatorCpu<'_, P, T> {
     /// [loads at once](Self::loads_at_once).
     #[inline]
     pub(crate) fn load_kept(&self, space: &AddressSpace<P>, tag: Tag) {
-        let root = space.root_on(self.id());
+        let root = space.root_on(self.cpu.id);
         self.cpu.set_loaded_root(root);
         // SAFETY: as in `load`; two spaces have two tags.
         unsafe { self.mmu().load_kept(root, tag) };
@@ -359,7 +355,7 @@ impl<P: Platform, T: Tags<P>> AllocatorCpu<'_, P, T> {
     /// Loads the root of a space under a tag, and records what the register names.
     #[inline]
     pub fn load(&self, space: &AddressSpace<P>, tag: Tag, held: Held, sharing: Sharing) {
-        let root = space.root_on(self.id());
+        let root = space.root_on(self.cpu.id);
         self.cpu.set_loaded_root(root);
         let errata = if P::Mmu::LOADS_HAVE_ERRATA { self.cpu.errata() } else { Errata::NONE };
         // SAFETY: roots of spaces are tables by `Platform`, and the allocator keeps only entries of the same space:
@@ -374,6 +370,15 @@ impl<P: Platform, T: Tags<P>> AllocatorCpu<'_, P, T> {
         let (root, tag) = self.cpu.loaded();
         // SAFETY: as above; this CPU never left the space as far as others can see.
         unsafe { self.mmu().load(self.cpu.errata(), root, tag, held, sharing) };
+    }
+
+    /// Removes `ranges` under a tag. `mapped` is what this CPU has mapped under it, where that is known.
+    #[inline(always)] // Out of line, the ranges of a flush of one page would have to be in memory.
+    pub(crate) fn flush_ranges(&self, tag: Tag, ranges: &FlushRanges, mapped: Option<&Mapped>) {
+        match ranges.only_page() {
+            Some(page) => self.invalidate_page(tag, page),
+            None => ranges.flush_several(&self.tlb.platform, self.errata(), tag, mapped),
+        }
     }
 
     /// Removes a page, and no table, under a tag.

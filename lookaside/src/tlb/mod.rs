@@ -224,7 +224,7 @@ impl<'a, P: Platform, T: Tags<P>> Tlb<'a, P, T> {
     }
 
     pub(crate) fn queue(&self, cpu: CpuId) -> Option<&'a RequestQueue<P::Word>> {
-        self.cpus.get(cpu.index()).map(|cpu| &cpu.queue)
+        Some(&self.cpus.get(cpu.index())?.queue)
     }
 
     /// The platform.

@@ -235,10 +235,6 @@ impl<'a, P: Platform> GlobalAsids<'a, P> {
         usable(self.tags)
     }
 
-    fn last_epoch(&self) -> u64 {
-        self.config.last_epoch
-    }
-
     /// In the last epoch: whether this CPU, which still runs under a tag of an earlier epoch, may run any
     /// of the spaces whose context id has the shared tag.
     #[cold]
@@ -351,7 +347,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
 
     #[inline]
     fn catch_up_with(this_cpu: &AllocatorCpu<'_, P, T>, _: Option<CpuId>) -> u64 {
-        let (context, range) = this_cpu.queue().posted.pending_ipi.inline_range();
+        let (context, range) = this_cpu.cpu.queue.posted.pending_ipi.inline_range();
         let scope = FlushScope::AddressSpace { context, first: 0, last: 0 };
         let request = FlushRequest { scope, ranges: &FlushRanges::of(range), early: false };
         Self::flush_local(this_cpu, &request).into()
@@ -365,13 +361,13 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
 
     #[inline]
     fn context_id(tlb: &Tlb<'_, P, T>, space: &AddressSpace<P>) -> Option<u64> {
-        let last = tlb.tags().global().last_epoch();
+        let last = tlb.tags.global().config.last_epoch;
         // The caller's barrier comes before it. A CPU that switches in by a cookie or an epoch that is not yet
         // visible here walks the tables as they are now.
         //
         // ORDER O-LAST (pairs with O-PUBLISH): if this is the last epoch, a CPU that runs the space under a tag
         // of the epoch before is seen to be met by the rollover, and not under that tag.
-        if tlb.tags().global().epoch.load(Ordering::Acquire) == last && !is_pinned(space) {
+        if tlb.tags.global().epoch.load(Ordering::Acquire) == last && !is_pinned(space) {
             return Some(Cookie::new(last, LAST_TAG).bits());
         }
         // As O-FRESH: with the cookie come the flags about former tags.
@@ -389,7 +385,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         // absent with a cookie any more. If the cookie is of an older epoch, the tag may be another space's by now: then this
         // CPU holds nothing of this one.
         let cookie = Cookie(space.cookie.load(Ordering::Acquire)); // As O-FRESH.
-        NonZeroU64::new(cookie.bits()).filter(|_| this_cpu.cpu.names(cookie.tag()))
+        if this_cpu.cpu.names(cookie.tag()) { NonZeroU64::new(cookie.bits()) } else { None }
     }
 
     fn has_context(this_cpu: &CurrentCpu<'_, P, T>, space: &AddressSpace<P>, context: u64) -> bool {
@@ -397,15 +393,15 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
     }
 
     fn root_state(tlb: &Tlb<'_, P, T>, cpu: CpuId, context: u64) -> RootState {
-        let Some(cpu) = tlb.cpus().get(cpu.index()) else { return RootState::NotLoaded };
-        tlb.tags().global().root_state_of(tlb, cpu, Cookie(context))
+        let Some(cpu) = tlb.cpus.get(cpu.index()) else { return RootState::NotLoaded };
+        tlb.tags.global().root_state_of(tlb, cpu, Cookie(context))
     }
 
     #[inline]
     fn is_loaded(this_cpu: &CurrentCpu<'_, P, T>, context: u64) -> bool {
         // No rollover gives the tag away that the register names.
         let tag = Cookie(context).tag();
-        this_cpu.tag() == tag || tag == LAST_TAG && Self::may_run_any(this_cpu)
+        this_cpu.cpu.names(tag) || tag == LAST_TAG && Self::may_run_any(this_cpu)
     }
 
     fn nmi_uaccess_okay(_: &Tlb<'_, P, T>, cpu: &Cpu<P, T>, space: &AddressSpace<P>) -> bool {
@@ -445,7 +441,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
             if tag == LAST_TAG {
                 mmu.flush(this_cpu.errata(), Invalidation::All, Scope::Local);
             } else {
-                request.ranges.flush(&this_cpu.tlb.platform, this_cpu.errata(), tag, None);
+                this_cpu.flush_ranges(tag, request.ranges, None);
             }
         }
         true

@@ -76,7 +76,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // Relaxed, here and below: pins are written under the lock only.
         let pins = space.pins.load(Ordering::Relaxed);
         if pins == 0 {
-            if tags.epoch() == tags.last_epoch() {
+            if tags.epoch() == tags.config.last_epoch {
                 return Err(Error::IdsExhausted);
             }
             let pinned = tags.turn.pins.load(Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
                 // This CPU does not switch to the space: the first CPU that does finds itself absent.
                 match tags.assign_asid(this_cpu, space, tags.epoch(), false, Some(&lock)) {
                     Ok(_) => break,
-                    Err(NeedsLock) if tags.epoch() + 1 == tags.last_epoch() => {
+                    Err(NeedsLock) if tags.epoch() + 1 == tags.config.last_epoch => {
                         return Err(Error::IdsExhausted);
                     }
                     Err(NeedsLock) => tags.rollover(this_cpu, &lock),
@@ -127,7 +127,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // Before the pin is given up: then a CPU may give the space another tag.
         let tag = space.cookie().tag();
         let mut left = word - 1;
-        if left == 0 && tags.epoch() == tags.last_epoch() {
+        if left == 0 && tags.epoch() == tags.config.last_epoch {
             left = PINNED_IN_LAST_EPOCH;
         } else if left == 0 {
             // The tag stays in this epoch's map. A CPU that still reads the pin renews the cookie within this epoch,

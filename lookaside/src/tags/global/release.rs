@@ -27,7 +27,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         let (mmu, errata) = (this_cpu.mmu(), this_cpu.errata());
         // No register names the tag, so entries that are removed now do not come back. In the last epoch
         // spaces run without a cookie of their own, and all under one tag.
-        let last = self.epoch() == self.last_epoch() && mmu.properties().walks_outlive_tags;
+        let last = self.epoch() == self.config.last_epoch && mmu.properties().walks_outlive_tags;
         let all = space.held_under_older_tags() || last;
         if all {
             // After this nothing records that the space had other tags, and its tables may be freed.

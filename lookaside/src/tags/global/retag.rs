@@ -17,7 +17,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
     pub(super) fn has_context(&self, space: &AddressSpace<P>, context: Cookie) -> bool {
         // Relaxed, both: by O-RESIDENCY-LOCK. A tag that was reserved is the same tag in the next epoch.
         let tag = Cookie(space.cookie.load(Ordering::Relaxed)).tag();
-        let last = self.epoch.load(Ordering::Relaxed) == self.last_epoch();
+        let last = self.epoch.load(Ordering::Relaxed) == self.config.last_epoch;
         context.tag() == LAST_TAG || context.tag() == tag && (!last || is_pinned(space))
     }
 

@@ -202,7 +202,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             }
             self.flush_if_pending(this_cpu, active, flushed);
             // Relaxed: no space is pinned in the last epoch that was not pinned before it.
-            if epoch == self.last_epoch() && next.pins.load(Ordering::Relaxed) == 0 {
+            if epoch == self.config.last_epoch && next.pins.load(Ordering::Relaxed) == 0 {
                 return Ok(self.switch_in_last_epoch(this_cpu, next, active));
             }
             let (cookie, fresh) = self.assign_asid(this_cpu, next, epoch, true, lock)?;
@@ -436,7 +436,8 @@ impl<P: Platform> GlobalAsids<'_, P> {
         next: &AddressSpace<P>,
         active: Cookie,
     ) -> Switched {
-        let adopted = Self::adopt_epoch(this_cpu, active, Cookie::new(self.last_epoch(), LAST_TAG));
+        let adopted =
+            Self::adopt_epoch(this_cpu, active, Cookie::new(self.config.last_epoch, LAST_TAG));
         debug_assert!(adopted, "no epoch comes that could pass this CPU");
         this_cpu.mmu().settle(); // As F-ARRIVE.
         // With the lock: another holder either sees this epoch, or still goes by the former tag of the space.

@@ -152,9 +152,9 @@ impl CatchUp {
         self,
         this_cpu: &AllocatorCpu<'_, P, T>,
     ) -> u64 {
-        let (next, pending) = (self.flushed_up_to + 1, &this_cpu.queue().posted.pending_ipi);
+        let (next, pending) = (self.flushed_up_to + 1, &this_cpu.cpu.queue.posted.pending_ipi);
         let Some(page) = pending.inline_page(self.context, next) else { return 0 };
-        this_cpu.invalidate_page(this_cpu.tag(), page);
+        this_cpu.invalidate_page(this_cpu.cpu.tag(), page);
         T::per_cpu(this_cpu.cpu).slots.set_flushed_up_to(self.slot, next);
         pending.set_removed_page();
         1
@@ -192,9 +192,8 @@ impl CatchUp {
         }
         match received {
             Some(received) => {
-                let (platform, mapped) =
-                    (&this_cpu.tlb.platform, &T::per_cpu(this_cpu.cpu).mapped[self.slot]);
-                received.ranges.flush(platform, this_cpu.errata(), tag, Some(mapped));
+                let mapped = &T::per_cpu(this_cpu.cpu).mapped[self.slot];
+                this_cpu.flush_ranges(tag, &received.ranges, Some(mapped));
             }
             None => {
                 this_cpu.mmu().flush(this_cpu.errata(), Invalidation::Tag(tag), Scope::Local);

@@ -231,7 +231,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
         this_cpu: &CurrentCpu<'_, P, T>,
         space: &AddressSpace<P>,
     ) -> Option<NonZeroU64> {
-        NonZeroU64::new(space.id()).filter(|id| Self::is_loaded(this_cpu, id.get()))
+        if Self::is_loaded(this_cpu, space.id()) { NonZeroU64::new(space.id()) } else { None }
     }
 
     fn has_context(_: &CurrentCpu<'_, P, T>, _: &AddressSpace<P>, _: u64) -> bool {
@@ -239,7 +239,7 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     }
 
     fn root_state(tlb: &Tlb<'_, P, T>, cpu: CpuId, context: u64) -> RootState {
-        let Some(cpu) = tlb.cpus().get(cpu.index()) else { return RootState::NotLoaded };
+        let Some(cpu) = tlb.cpus.get(cpu.index()) else { return RootState::NotLoaded };
         // ORDER O-ACTIVE-READ (pairs with O-SWITCHED, O-LAZY, O-PARKED): and after F-GENERATION.
         let active = T::per_cpu(cpu).active.load(Ordering::SeqCst);
         if active == running(context) || active & SWITCHING != 0 {
@@ -263,12 +263,13 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
     fn flush_local(this_cpu: &AllocatorCpu<'_, P, T>, request: &FlushRequest<'_>) -> bool {
         let FlushScope::AddressSpace { context, first, last } = request.scope else { return false };
         let slots = &*T::per_cpu(this_cpu.cpu).slots;
-        let tables = request.ranges.change() == TableChange::FreedTables;
         // Relaxed: this CPU's own word.
         let (slot, tag) =
             if id_of(T::per_cpu(this_cpu.cpu).active.load(Ordering::Relaxed)) == context {
-                (slots.current(), this_cpu.tag())
-            } else if tables && this_cpu.mmu().properties().walks_outlive_tags {
+                (slots.current(), this_cpu.cpu.tag())
+            } else if request.ranges.change() == TableChange::FreedTables
+                && this_cpu.mmu().properties().walks_outlive_tags
+            {
                 match slots.holding(running(context)) {
                     Some(slot) => (slot, tag_of(slot)),
                     None => return false,
@@ -277,13 +278,13 @@ unsafe impl<P: Platform, const SLOTS: usize, R: Replacement, T: HasPerCpuAsids<P
                 return false;
             };
         Self::flush_generations(this_cpu, (slot, tag), (first, last), |mapped| {
-            request.ranges.flush(&this_cpu.tlb.platform, this_cpu.errata(), tag, Some(mapped));
+            this_cpu.flush_ranges(tag, request.ranges, Some(mapped));
         })
     }
 
     #[inline]
     fn flush_page(this_cpu: &AllocatorCpu<'_, P, T>, _: u64, generation: u64, page: VaRange) {
-        let (slot, tag) = (T::per_cpu(this_cpu.cpu).slots.current(), this_cpu.tag());
+        let (slot, tag) = (T::per_cpu(this_cpu.cpu).slots.current(), this_cpu.cpu.tag());
         Self::flush_generations(this_cpu, (slot, tag), (generation, generation), |_| {
             this_cpu.invalidate_page(tag, page);
         });
