@@ -1,6 +1,9 @@
 //! The initiator of a flush: by which means the CPUs that must act ([`super::targets`]) do: none, local, IPIs, broadcast.
 
-use super::{Done, shootdown::Shootdown};
+use super::{
+    Done,
+    shootdown::{Channel, Shootdown},
+};
 use crate::{
     arch::{Invalidation, Mmu, Scope, Wait},
     costs::Costs,
@@ -19,6 +22,8 @@ pub(super) struct Initiator<'f, 't, P: Platform, T: Tags<P>> {
     pub(super) request: FlushRequest<'f>,
     /// The context id of the space.
     pub(super) context: u64,
+    /// The generation of the space after the change, if the allocator keeps any.
+    pub(super) generation: u64,
     /// Whether a table is freed.
     pub(super) tables: bool,
     /// Whether the root register of this CPU names the space.
@@ -38,7 +43,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         let scope = FlushScope::AddressSpace { context, first: generation, last: generation };
         let request = FlushRequest { scope, ranges, early };
         let runs_here = T::is_loaded(this_cpu, context);
-        Self { this_cpu, space, request, context, tables, runs_here }
+        Self { this_cpu, space, request, context, generation, tables, runs_here }
     }
 
     /// Chooses the means, and invalidates; the targets of `shootdown`, which had none, are still to be waited for.
@@ -54,7 +59,10 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
 
     /// As [`Self::start`], and waits for the targets.
     pub(super) fn act(&self) -> Done {
-        if self.needs_no_other() { Done::by(self.act_alone()) } else { self.act_with_others() }
+        if self.needs_no_other() {
+            return Done::by(self.act_alone());
+        }
+        self.act_with_others()
     }
 
     /// Whether nothing is to be done but on this CPU. What stale CPUs miss is recorded then.
@@ -116,15 +124,28 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         }
     }
 
-    /// Describes the request to the CPUs that must act.
+    /// Chooses how the CPUs that must act find the request, and describes it unless it is inline. It is inline if it is one page, or
+    /// one range where nobody keeps generations, and no other flush of the space is under way.
     fn describe(&self, shootdown: &mut Shootdown<'t, P, T>) {
-        let (this_cpu, request) = (self.this_cpu, &self.request);
-        if T::tracks_generations(this_cpu.tlb) && !self.this_cpu.stale_entries_do_harm(self.tables)
-        {
-            let lazily = this_cpu.targets_lazy(self.tables);
-            shootdown.describe_generation(this_cpu, self.space, request, lazily);
+        let (this_cpu, request, context) = (self.this_cpu, &self.request, self.context);
+        let has_concurrent = self.space.may_have_concurrent_flushes();
+        // Among many initiators an inline request is dearer: each would write a line of every target twice, which others want as well.
+        let may_be_inline = !request.early && !has_concurrent;
+        if T::tracks_generations(this_cpu.tlb) && !this_cpu.stale_entries_do_harm(self.tables) {
+            let page = if may_be_inline { request.ranges.only_page() } else { None };
+            if page.is_none() {
+                this_cpu.cpu.queue.own_request.describe(request);
+            }
+            let (generation, lazily) = (self.generation, this_cpu.targets_lazy(self.tables));
+            shootdown.channel =
+                Some(Channel::Generation { context, generation, lazily, has_concurrent, page });
         } else {
-            shootdown.describe_or_tell(this_cpu, self.space, request);
+            match request.ranges.only_range() {
+                Some(range) if may_be_inline => {
+                    shootdown.channel = Some(Channel::Inline { context, range });
+                }
+                _ => shootdown.describe(this_cpu, request),
+            }
         }
     }
 

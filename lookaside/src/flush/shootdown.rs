@@ -9,7 +9,6 @@ use crate::{
         BroadcastRequest, DescribedRequest, FlushRanges, FlushRequest, FlushScope, Outstanding,
         RequestQueue,
     },
-    space::AddressSpace,
     tlb::{CurrentCpu, RootState, Tags, Tlb},
 };
 
@@ -32,12 +31,12 @@ pub(crate) struct Shootdown<'t, P: Platform, T: Tags<P>> {
     rounds: u64,
     /// Whether each target has got the inline request: none of their pending words was claimed by others.
     all_inline: bool,
-    /// Once the request was described.
-    channel: Option<Channel>,
+    /// Once the request was described, or is inline.
+    pub(super) channel: Option<Channel>,
 }
 
 /// How a target finds the request, and where it acknowledges.
-enum Channel {
+pub(super) enum Channel {
     /// By a number in the queue of each target.
     Queues,
     /// Beside its pending word, which the target clears; by a number in its queue if the word was not free.
@@ -75,47 +74,6 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
     pub(crate) fn describe(&mut self, this_cpu: &CurrentCpu<'t, P, T>, request: &FlushRequest<'_>) {
         this_cpu.cpu.queue.own_request.describe(request);
         self.channel = Some(Channel::Queues);
-    }
-
-    /// Describes the request about `space`, for the queue of each target, unless it is one range and no other flush is under
-    /// way: then each of them is told.
-    pub(crate) fn describe_or_tell(
-        &mut self,
-        this_cpu: &CurrentCpu<'t, P, T>,
-        space: &AddressSpace<P>,
-        request: &FlushRequest<'_>,
-    ) {
-        // As in `describe_generation`.
-        let may_tell = !request.early && !space.may_have_concurrent_flushes();
-        match (request.scope, request.ranges.only_range()) {
-            (FlushScope::AddressSpace { context, .. }, Some(range)) if may_tell => {
-                self.channel = Some(Channel::Inline { context, range });
-            }
-            _ => self.describe(this_cpu, request),
-        }
-    }
-
-    /// Describes the request for CPUs that run `space`, which find it by its generation, unless it is one page and no other
-    /// flush is under way: then each of them is told. CPUs that are lazy in the space must act if `lazily`.
-    pub(crate) fn describe_generation(
-        &mut self,
-        this_cpu: &CurrentCpu<'t, P, T>,
-        space: &AddressSpace<P>,
-        request: &FlushRequest<'_>,
-        lazily: bool,
-    ) {
-        let FlushScope::AddressSpace { context, last: generation, .. } = request.scope else {
-            return self.describe(this_cpu, request);
-        };
-        let has_concurrent = space.may_have_concurrent_flushes();
-        // Among many initiators to tell is dearer: each would write a line of every target twice, which others want as well.
-        let may_tell = !request.early && !has_concurrent;
-        let page = if may_tell { request.ranges.only_page() } else { None };
-        if page.is_none() {
-            this_cpu.cpu.queue.own_request.describe(request);
-        }
-        self.channel =
-            Some(Channel::Generation { context, generation, lazily, has_concurrent, page });
     }
 
     /// Posts the request on the broadcast ring. The tables have been changed before.
@@ -307,10 +265,9 @@ impl<'t, P: Platform, T: Tags<P>> Shootdown<'t, P, T> {
                 })
             }
             Some(Channel::Inline { .. }) if self.all_inline && !T::tracks_generations(tlb) => {
-                first_behind(&mut left, |target| {
-                    let is_told =
-                        tlb.queue(target).is_some_and(|queue| queue.is_pending_from(initiator));
-                    (if is_told { NO_NUMBER } else { 0 }, 0)
+                first_behind(&mut left, |target| match tlb.queue(target) {
+                    Some(queue) if queue.is_pending_from(initiator) => (NO_NUMBER, 0),
+                    _ => (0, 0),
                 })
             }
             _ => self.first_behind_described(&mut left),

@@ -29,7 +29,7 @@ use crate::{
     arch::{Mmu, Scope, Sharing},
     ids::{CpuId, Targets},
     platform::Platform,
-    request::{FlushScope, MissedFlush},
+    request::MissedFlush,
     residency::{PresentBit, Word32},
     space::AddressSpace,
     tlb::{CurrentCpu, RootState, Tags},
@@ -205,10 +205,8 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
 
     /// Records what CPUs have missed that do not act now, where they go by generations.
     pub(super) fn record_missed(&self) {
-        if let (FlushScope::AddressSpace { last, .. }, true) =
-            (self.request.scope, T::tracks_generations(self.this_cpu.tlb))
-        {
-            self.space.record(last, self.missed());
+        if T::tracks_generations(self.this_cpu.tlb) {
+            self.space.record(self.generation, self.missed());
         }
     }
 

@@ -306,7 +306,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
     #[inline]
     fn properties(&self) -> Properties {
         Properties {
-            broadcasts: self.remote == Remote::Sbi,
+            broadcasts: matches!(self.remote, Remote::Sbi),
             broadcasts_wait: true,
             caches_absent: true,
             first_load: Held::Drop,
