@@ -15,7 +15,7 @@ fn only(target: &PendingIpi<Busy>) -> OneInitiator {
 }
 
 #[test]
-fn a_target_is_told_a_page_and_knows_whether_it_is_the_one_that_it_has_missed() {
+fn the_target_of_an_inline_page_knows_whether_it_has_missed_that_one() {
     let target = PendingIpi::<Busy>::NEW;
     assert_eq!(target.post_page(CpuId(1), (7, 9), page(0x5000)), Ok(()));
     let told = only(&target);
@@ -30,7 +30,7 @@ fn a_target_is_told_a_page_and_knows_whether_it_is_the_one_that_it_has_missed() 
 }
 
 #[test]
-fn a_second_initiator_tells_nothing_and_leaves_what_was_told() {
+fn a_second_initiator_posts_nothing_and_leaves_the_inline_request() {
     let target = PendingIpi::<Busy>::NEW;
     assert_eq!(target.post_page(CpuId(1), (7, 9), page(0x5000)), Ok(()));
     let told = only(&target);
@@ -43,7 +43,7 @@ fn a_second_initiator_tells_nothing_and_leaves_what_was_told() {
 }
 
 #[test]
-fn a_range_is_told_only_where_nobody_else_has_claimed_the_word() {
+fn a_range_is_posted_only_where_nobody_else_has_claimed_the_word() {
     let target = PendingIpi::<Busy>::NEW;
     assert!(target.post_range(CpuId(1), 7, page(0x5000)));
     assert!(!target.post_range(CpuId(2), 8, page(0x6000)));

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn a_target_reads_what_was_asked() {
+fn a_target_reads_what_was_requested() {
     let boxes = [RequestQueue::<AtomicU64>::NEW, RequestQueue::NEW];
     let mut ranges = FlushRanges::new();
     for page in 0..MAX_RANGES as u64 {
