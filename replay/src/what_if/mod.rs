@@ -46,17 +46,16 @@ impl Scenario {
     /// If a knob does not exist on this architecture, or two contradict each other.
     pub fn with(&self, knobs: &[Knob]) -> Result<Self, Refused> {
         let mut other = self.clone();
-        let places =
-            knobs.iter().filter(|knob| matches!(knob, Knob::Pin(_) | Knob::Cpus(_))).count();
-        if places > 1 {
-            return Err(Refused("`pin` and `cpus` both say where threads run: give one".into()));
-        }
         for (i, knob) in knobs.iter().enumerate() {
             let same = |other: &Knob| mem::discriminant(other) == mem::discriminant(knob);
             if let Some(before) = knobs[..i].iter().find(|other| same(other)) {
                 let why = format!("`{before}` and `{knob}` are of one knob: give one of them");
                 return Err(Refused(why));
             }
+        }
+        let says_where = |knob: &&Knob| matches!(knob, Knob::Pin(_) | Knob::Cpus(_));
+        if knobs.iter().filter(says_where).count() > 1 {
+            return Err(Refused("`pin` and `cpus` both say where threads run: give one".into()));
         }
         knobs.iter().try_for_each(|knob| apply::apply(knob, &mut other))?;
         if knobs.contains(&Knob::Pti(true)) && other.machine.features.tag_bits == 0 {
