@@ -218,7 +218,9 @@ pub(super) fn statements(
         None => Ok(all),
         Some(start) => {
             let line = all[start].line;
-            Err(Refused(format!("{}:{line}: lacks its `done`", program.file)))
+            let text = words.text.lines().nth(line - first).unwrap_or_default();
+            let text = quoted(text.split('#').next().unwrap_or_default().trim());
+            Err(Refused(format!("{}:{line}: {text} lacks its `done`", program.file)))
         }
     }
 }

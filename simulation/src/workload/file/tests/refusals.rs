@@ -15,7 +15,7 @@ fn what_is_wrong_is_said_with_file_and_line() {
     assert!(body("work 5 parsec").contains("unknown unit `parsec`"));
     assert!(body("wrok 5 us").contains("did you mean `work`?"));
     assert!(body("touch 0 1\ntouch 60 5").starts_with("w.toml:13: pages 60 to 65"));
-    assert!(body("repeat 3").contains("lacks its `done`"));
+    assert!(body("repeat 3").contains("`repeat 3` lacks its `done`"));
     assert!(body("done").contains("closes nothing"));
     assert!(body("forever\ndone").contains("needs `time`"));
     assert!(body("lock x").contains("names the lock `x`"));
