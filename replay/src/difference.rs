@@ -93,6 +93,9 @@ pub struct Difference {
     pub known: Change,
     /// The share of all CPUs' time that this is, without refills as it is.
     pub known_share: Change,
+    /// The time of all CPUs, in picoseconds: what shares are parts of.
+    #[serde(skip)]
+    pub all_cpus: Change,
     /// Time by cause, in picoseconds.
     pub causes: Vec<Change>,
     /// Flushes by reason, and what became of requests, as the kernel counts them.
@@ -150,6 +153,9 @@ impl Difference {
             per,
             known: time("known", &Replayed::known),
             known_share: change(vec!["known_share".into()], &|run| run.share_of(run.known())),
+            all_cpus: change(vec!["all_cpus".into()], &|run| {
+                run.traced as f64 * run.cpus as f64 * scale(run)
+            }),
             causes: Upkeep::NAMES.into_iter().enumerate().map(cause).collect(),
             reasons: reasons(sides, &scale),
             initiators,

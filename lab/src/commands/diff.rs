@@ -3,20 +3,20 @@
 use std::{collections::BTreeSet, fs, path::PathBuf, process::ExitCode};
 
 use lookaside_replay::{
-    difference::{Change, Difference, Per},
+    difference::{Change, Difference, Per, Side},
     what_if::{RECORDED, Scenario, Setting},
 };
 use lookaside_simulation::reproduce::Book;
 use lookaside_terminal::{
     Refused,
-    grid::{Grid, wrapped},
+    grid::{Grid, number, wrapped},
 };
 use lookaside_traces::{KernelCounts, reconstruct::Script};
 use serde_json::json;
 
 use super::{
     output::Format,
-    plausible::{self, Costs, Plausible},
+    plausible::{self, Costs, Plausible, Shares},
     scene::{self, AS_RECORDED, Counted, Options, Read},
 };
 
@@ -141,14 +141,19 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
     };
     let settings =
         names.clone().map(|name| if name == AS_RECORDED { RECORDED.to_owned() } else { name });
-    let how_sure = plausible::how_sure(answer.as_ref(), &settings, &[among.to_owned()]);
+    let implausible = plausible::implausible_sides(answer.as_ref(), &difference, &settings);
+    let more: Vec<String> = [among.to_owned()].into_iter().chain(implausible).collect();
+    let how_sure = plausible::how_sure(answer.as_ref(), &settings, &more);
     let certainty = answer.as_ref().map(|answer| super::run::certainty(answer, &settings));
     let known = plausible::compared(answer.as_ref(), &difference);
     let turned = plausible::turned(answer.as_ref(), &known, &settings);
     let names = [names[0].as_str(), names[1].as_str()];
     let assumed: Vec<&String> = sides.iter().flatten().flat_map(|side| &side.assumed).collect();
     let machine = &sides[0][0].machine;
-    let words = [Some(sentence(&difference, names)), turned.clone()].into_iter().flatten();
+    let shares = Shares::of(answer.as_ref(), &difference);
+    let lengths = second.is_some().then(|| [&before, &after].map(length));
+    let words = sentence(&difference, (names, lengths), &shares);
+    let words = [Some(words), turned.clone()].into_iter().flatten();
     let words = words.collect::<Vec<_>>().join(" ");
     let text = match options.output.format {
         Format::Json => {
@@ -170,12 +175,13 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
             text += &scene::overfull([&difference]);
             text += &how_sure;
             text += &scene::tables(&difference, names, counted, form);
-            text += &format!(
-                "\n`~` is no change beyond the spread of the replays, of which each side has {}.\n",
+            let spread = format!(
+                "`~` is no change beyond the spread of the replays, of which each side has {}.",
                 before.runs.len(),
             );
-            for sentence in assumed {
-                text += &format!("* {}\n", wrapped(sentence, 0));
+            text += "\nwhat this rests on\n\n";
+            for sentence in [&spread].into_iter().chain(assumed) {
+                text += &format!("* {}", wrapped(sentence, 0));
             }
             text + &costs.gaps()
         }
@@ -239,19 +245,34 @@ fn one_program(reads: &[Read]) -> Result<(), Refused> {
     }
 }
 
-/// The change in a sentence.
-fn sentence(of: &Difference, [before, after]: [&str; 2]) -> String {
-    let [was, is] =
-        [&of.known_share.before, &of.known_share.after].map(|spread| scene::share(spread.median));
+/// How long the recordings of a side are, in seconds: the mean.
+fn length(side: &Side) -> f64 {
+    let all: f64 = side.runs.iter().map(|run| run.traced as f64 / 1e12).sum();
+    all / side.runs.len().max(1) as f64
+}
+
+/// The change in a sentence; the lengths are of two recordings, whose shares are parts of them.
+fn sentence(
+    of: &Difference,
+    ([before, after], lengths): ([&str; 2], Option<[f64; 2]>),
+    shares: &Shares,
+) -> String {
+    let [was, is] = shares.named.map(scene::share);
+    let beside = shares.beside(|[was, is]| [is, was]).unwrap_or_default();
+    let [before, after] = match lengths {
+        Some([first, second]) => [(before, first), (after, second)]
+            .map(|(name, seconds)| format!("{name}, of {} s", number(seconds))),
+        None => [before, after].map(str::to_owned),
+    };
     let start = format!(
         "Switches, flushes, waits and interrupted CPUs take {is} of the time of all CPUs ({after}) instead of {was} \
          ({before})"
     );
     if !of.known.differs() && !of.known_share.differs() {
-        return format!("{start}: no change beyond the spread.");
+        return format!("{start}: no change beyond the spread.{beside}");
     }
     let more = |change: &Change| {
-        let ms = lookaside_terminal::grid::number(change.more().abs() / 1e9);
+        let ms = number(change.more().abs() / 1e9);
         let word = if change.more() < 0.0 { "less" } else { "more" };
         let per = if of.per == Per::Run { "a recording" } else { "a second" };
         format!("{ms} ms {word} {per}")
@@ -263,7 +284,10 @@ fn sentence(of: &Difference, [before, after]: [&str; 2]) -> String {
     });
     let is_other_way = (of.known_share.more() < 0.0) != (of.known.more() < 0.0);
     let length = if is_other_way { ", as the recordings differ in length" } else { "" };
-    format!("{start}, {} in all{length}.{largest}", more(&of.known))
+    if beside.is_empty() {
+        return format!("{start}, {} in all{length}.{largest}", more(&of.known));
+    }
+    format!("{start}.{beside} With those, it is {} in all{length}.{largest}", more(&of.known))
 }
 
 #[cfg(test)]

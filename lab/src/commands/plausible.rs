@@ -2,19 +2,20 @@
 
 use lookaside_replay::{
     advice::TIE,
-    difference::Difference,
+    difference::{Difference, Per},
     machine::CostsOf,
     plausible::{Done, SHARE},
+    report,
 };
 use lookaside_simulation::{
     data::{Machine, Ranges},
-    sensitivity::{Answer, Gaps, words},
+    sensitivity::{Answer, Gaps, Interval, words},
 };
 use lookaside_terminal::{Refused, grid::wrapped};
 use lookaside_traces::Origin;
 use serde_json::Value;
 
-use super::progress;
+use super::{progress, scene};
 
 /// How many plausible machines are asked.
 #[derive(clap::Args)]
@@ -82,6 +83,78 @@ pub(super) fn turned(answer: Option<&Answer>, values: &[f64], sides: &[String]) 
             sides[leader], answer.best[leader], answer.machines
         )
     })
+}
+
+/// On plausible machines programs hardly access their pages: what that alone changes of what is known, as a part of it.
+const HARDLY_ACCESSED: f64 = 0.05;
+
+/// What is to be said of a time in milliseconds with the file's numbers that is outside what plausible machines give.
+pub(super) fn implausible(of: &str, ms: f64, unit: &str, interval: &Interval) -> Option<String> {
+    let Interval { low, median, high } = *interval;
+    let [low, high] = [low * (1.0 - HARDLY_ACCESSED), high * (1.0 + HARDLY_ACCESSED)];
+    words::implausible(of, ms, unit, &Interval { low, median, high })
+}
+
+/// The same of both sides of a comparison.
+pub(super) fn implausible_sides(
+    answer: Option<&Answer>,
+    of: &Difference,
+    sides: &[String; 2],
+) -> Vec<String> {
+    let Some(answer) = answer.filter(|answer| answer.metric != SHARE) else { return Vec::new() };
+    let unit = if of.per == Per::Run { "ms" } else { "ms a second" };
+    let known = compared(Some(answer), of);
+    let one = |side: usize| {
+        let time = format!("The time under {}", sides[side]);
+        implausible(&time, known[side] / 1e9, unit, &answer.intervals[side][0])
+    };
+    [0, 1].into_iter().filter_map(one).collect()
+}
+
+/// What of the time of all CPUs both sides take.
+pub(super) struct Shares {
+    /// Those with the file's numbers.
+    file: [f64; 2],
+    /// The parts that a sentence names.
+    pub(super) named: [f64; 2],
+    /// How many plausible machines they are medians of; none where they are those with the file's numbers.
+    pub(super) medians_of: Option<usize>,
+}
+
+impl Shares {
+    /// With the file's numbers; where one of them is outside of what plausible machines give, the medians of these.
+    pub(super) fn of(answer: Option<&Answer>, of: &Difference) -> Self {
+        let file = [of.known_share.before.median, of.known_share.after.median];
+        let all_cpus = [of.all_cpus.before.median, of.all_cpus.after.median];
+        let medians = answer.and_then(|answer| {
+            let known = compared(Some(answer), of);
+            let [part, unit] = match answer.metric == SHARE {
+                true => [[1.0; 2], [1.0; 2]],
+                false => [all_cpus, [1e9; 2]],
+            };
+            let one = |side: usize| {
+                let Interval { low, median, high } = answer.intervals[side][0];
+                let share = |value: f64| value * unit[side] / part[side];
+                (known[side] / part[side], [low, median, high].map(share))
+            };
+            let medians = report::medians([0, 1].into_iter().map(one))?;
+            Some(([medians[0], medians[1]], answer.machines))
+        });
+        match medians {
+            Some((named, machines)) => Self { file, named, medians_of: Some(machines) },
+            None => Self { file, named: file, medians_of: None },
+        }
+    }
+
+    /// What the file's numbers give, in the order of the sentence, where the shares are medians.
+    pub(super) fn beside(&self, order: impl FnOnce([f64; 2]) -> [f64; 2]) -> Option<String> {
+        let machines = self.medians_of?;
+        let [first, second] = order(self.file).map(scene::share);
+        Some(format!(
+            " These are the medians of {machines} plausible machines. The numbers of the machine file alone, of which the tables \
+             are, are not all among them: they give {first} and {second}.",
+        ))
+    }
 }
 
 /// Which machines the costs of a page are of, and what of them is not known.

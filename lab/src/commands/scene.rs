@@ -285,9 +285,19 @@ pub(super) fn overfull<'d>(all: impl IntoIterator<Item = &'d Difference>) -> Str
     }
 }
 
-/// A share for people.
+/// A share for people: of what is below a hundredth of a percent two digits that count, so that two that differ look so.
 pub(super) fn share(part: f64) -> String {
-    format!("{:.3} %", part * 100.0)
+    let percent = 100.0 * part;
+    if percent == 0.0 || percent >= 0.01 {
+        return format!("{percent:.3} %");
+    }
+    if percent < 0.000_001 {
+        return "under 0.000001 %".to_owned();
+    }
+    let digits = format!("{percent:.1e}");
+    let exponent: i32 = digits.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);
+    let decimals = usize::try_from(1 - exponent).unwrap_or(0);
+    format!("{percent:.decimals$} %")
 }
 
 /// The knob arguments of one side, in words.
@@ -318,5 +328,27 @@ pub(super) fn paths(text: &str) -> Vec<PathBuf> {
         vec![text.into()]
     } else {
         text.split(',').filter(|path| !path.is_empty()).map(PathBuf::from).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_shares_have_two_digits() {
+        let shown = [0.0, 0.2339, 0.000_46, 0.000_1, 0.000_099, 6.06e-6, 5.3e-6, 1e-7, 1e-9];
+        let expected = [
+            "0.000 %",
+            "23.390 %",
+            "0.046 %",
+            "0.010 %",
+            "0.0099 %",
+            "0.00061 %",
+            "0.00053 %",
+            "0.000010 %",
+            "under 0.000001 %",
+        ];
+        assert_eq!(shown.map(share), expected);
     }
 }

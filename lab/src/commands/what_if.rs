@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::{
     output::Format,
-    plausible::{self, Costs, Plausible},
+    plausible::{self, Costs, Plausible, Shares},
     scene::{self, Counted, Options, Read},
 };
 
@@ -120,7 +120,12 @@ struct Case<'a> {
 
 impl Case<'_> {
     /// What knobs would change, with whether there are as many CPUs then, and whether plausible machines say otherwise.
-    fn answer(&self, settings: &str, of: (&Difference, bool), turned: Option<&str>) -> String {
+    fn answer(
+        &self,
+        settings: &str,
+        of: (&Difference, bool, &Shares),
+        turned: Option<&str>,
+    ) -> String {
         let text = answer(self.read, self.now, settings, of);
         match turned {
             Some(turned) => format!("{text} {turned}"),
@@ -160,7 +165,8 @@ fn together(case: &Case<'_>, knobs: &[Knob]) -> super::Result {
     let plausible = case.on_plausible_machines(knobs)?;
     let sides = side_names(&settings);
     let turned = turned(&settings, &difference, plausible.as_ref());
-    let of = (&difference, now.cpus == then.cpus);
+    let shares = Shares::of(plausible.as_ref(), &difference);
+    let of = (&difference, now.cpus == then.cpus, &shares);
     let sentence = case.answer(&settings, of, turned.as_deref());
     let text = match options.output.format {
         Format::Json => {
@@ -180,7 +186,8 @@ fn together(case: &Case<'_>, knobs: &[Knob]) -> super::Result {
             let form = if form == Format::Markdown { Grid::to_markdown } else { Grid::to_text };
             let mut text = format!("{}\n{}", wrapped(&sentence, 0), costs.text());
             text += &scene::overfull([&difference]);
-            text += &plausible::how_sure(plausible.as_ref(), &sides, &[]);
+            let more = plausible::implausible_sides(plausible.as_ref(), &difference, &sides);
+            text += &plausible::how_sure(plausible.as_ref(), &sides, &more);
             text += &scene::tables(&difference, names, Counted::ByModel, form);
             text + "\nwhat this rests on\n\n" + &costs.gaps() + &assumptions(then.assumed.iter())
         }
@@ -203,21 +210,21 @@ fn answer(
     read: &Read,
     now: &Scenario,
     settings: &str,
-    (of, has_same_cpus): (&Difference, bool),
+    (of, has_same_cpus, shares): (&Difference, bool, &Shares),
 ) -> String {
-    let [was, is] =
-        [&of.known_share.before, &of.known_share.after].map(|spread| scene::share(spread.median));
+    let [was, is] = shares.named.map(scene::share);
+    let beside = shares.beside(|share| share).unwrap_or_default();
     let cpus = counted(now.cpus, "CPU", "CPUs");
     let place = format!("`{}` on {} with {cpus}", read.subject(), now.machine.name);
     // What has no price takes nothing here.
-    let unpriced = match now.machine.unpriced().next() {
-        Some(_) => ", as far as they have a price there",
-        None => "",
+    let unpriced = match (now.machine.unpriced().next(), shares.medians_of) {
+        (Some(_), None) => ", as far as they have a price there",
+        _ => "",
     };
     if !of.known.differs() && !of.known_share.differs() {
         return format!(
             "{place} spends {was} of the time of all CPUs on TLB flushes and switches{unpriced}; {settings} changes nothing beyond \
-             the spread."
+             the spread.{beside}"
         );
     }
     let spends = format!(
@@ -226,13 +233,14 @@ fn answer(
     // Of other CPUs the times are of more or less work.
     let largest = scene::largest(of).filter(|_| has_same_cpus).map_or(String::new(), |change| {
         let ms = |value: f64| number(value / 1e9);
+        let most = if beside.is_empty() { "Most" } else { "With those, most" };
         format!(
-            " Most changes what `{}` of `{}` costs: {} ms a second now, {} then.",
+            " {most} changes what `{}` of `{}` costs: {} ms a second now, {} then.",
             change.what[1],
             change.what[0],
             ms(change.before.median),
             ms(change.after.median),
         )
     });
-    format!("{spends}.{largest}")
+    format!("{spends}.{beside}{largest}")
 }

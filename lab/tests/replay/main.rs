@@ -2,6 +2,7 @@
 
 mod advise;
 mod command;
+mod headlines;
 mod plausible;
 mod report;
 mod settings;

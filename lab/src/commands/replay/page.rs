@@ -2,7 +2,7 @@
 
 use lookaside_replay::{BAND, Blame, OVERFULL, Replayed, Upkeep, inputs::Inputs, report};
 use lookaside_simulation::{
-    sensitivity::{Answer, Interval, words},
+    sensitivity::{Answer, Interval},
     workload::Metric,
 };
 use lookaside_terminal::{
@@ -10,7 +10,9 @@ use lookaside_terminal::{
     grid::{Grid, number, times, wrapped},
 };
 
-use super::{Plan, Shown, operations_of, plausible, plausible_of, ratio, turned};
+use super::{
+    super::scene::share, Plan, Shown, operations_of, plausible, plausible_of, ratio, turned,
+};
 
 /// Number of initiators in the table.
 const INITIATORS: usize = 12;
@@ -75,10 +77,6 @@ fn ms(time: u64) -> String {
     number(time as f64 / 1e9)
 }
 
-fn share(part: f64) -> String {
-    format!("{:.3} %", part * 100.0)
-}
-
 fn header<'r>(first: &'r str, runs: &'r [Replayed]) -> impl Iterator<Item = &'r str> {
     [first].into_iter().chain(runs.iter().map(|run| run.strategy.as_str()))
 }
@@ -131,16 +129,11 @@ fn intervals(runs: &[Replayed], answer: &Answer) -> Grid {
     grid
 }
 
-/// On plausible machines programs hardly access their pages: what that alone changes of what is known, as a part of it.
-const HARDLY_ACCESSED: f64 = 0.05;
-
 /// What is to be said of times with the file's numbers that are outside what plausible machines give.
 fn implausible(runs: &[Replayed], answer: &Answer) -> Vec<String> {
     let one = |(place, run): (usize, &Replayed)| {
         let of = format!("The time under {}", run.strategy);
-        let Interval { low, median, high } = answer.intervals[place][0];
-        let [low, high] = [low * (1.0 - HARDLY_ACCESSED), high * (1.0 + HARDLY_ACCESSED)];
-        words::implausible(&of, run.known() as f64 / 1e9, "ms", &Interval { low, median, high })
+        plausible::implausible(&of, run.known() as f64 / 1e9, "ms", &answer.intervals[place][0])
     };
     runs.iter().enumerate().filter_map(one).collect()
 }

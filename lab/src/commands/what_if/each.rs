@@ -14,7 +14,11 @@ use lookaside_terminal::{
 use serde_json::{Value, json};
 
 use super::{
-    super::{output::Format, plausible, run, scene},
+    super::{
+        output::Format,
+        plausible::{self, Shares},
+        run, scene,
+    },
     Case, assumptions, side_names, turned,
 };
 
@@ -62,11 +66,12 @@ fn taken_back(best: &Difference, spared: Option<&(&Knob, Difference)>) -> Option
 }
 
 /// What the library would spend, which is no knob of Linux.
-fn library(changes: &[(&Knob, Difference)]) -> Option<String> {
+fn library(changes: &[(&Knob, Difference)], are_medians: bool) -> Option<String> {
     let (_, of) = changes.iter().find(|(knob, _)| !is_of_linux(knob))?;
     let share = scene::share(of.known_share.after.median);
+    let with = if are_medians { ", with the file's numbers" } else { "" };
     Some(format!(
-        " Under the library in place of Linux's flushes, which is no knob, it would be {share}."
+        " Under the library in place of Linux's flushes, which is no knob, it would be {share}{with}."
     ))
 }
 
@@ -134,16 +139,18 @@ pub(super) fn each(case: &Case<'_>) -> super::super::Result {
     let settings = best.map_or(String::new(), |(knob, _)| knob.to_string());
     let sides = side_names(&settings);
     let turned = best.and_then(|(_, of)| turned(&settings, of, plausible.as_ref()));
-    let sentence = match best {
-        Some((_, of)) => {
-            let sentence = case.answer(&settings, (of, true), turned.as_deref());
+    let shares = best.map(|(_, of)| Shares::of(plausible.as_ref(), of));
+    let are_medians = shares.as_ref().is_some_and(|shares| shares.medians_of.is_some());
+    let sentence = match best.zip(shares.as_ref()) {
+        Some(((_, of), shares)) => {
+            let sentence = case.answer(&settings, (of, true, shares), turned.as_deref());
             sentence + &taken_back(of, spared).unwrap_or_default()
         }
         None => {
             format!("No knob of Linux makes `{}` spend less beyond the spread.", read.subject())
         }
     };
-    let sentence = sentence + &library(&changes).unwrap_or_default();
+    let sentence = sentence + &library(&changes, are_medians).unwrap_or_default();
     let sentences: BTreeSet<&String> = tried.iter().flat_map(|(_, then)| &then.assumed).collect();
     let text = match options.output.format {
         Format::Json => {
@@ -240,12 +247,15 @@ pub(super) fn each(case: &Case<'_>) -> super::super::Result {
                  the same (`~`) the one with the fewest refills",
                 now.strategy
             );
+            let more = best.map_or(Vec::new(), |(_, of)| {
+                plausible::implausible_sides(plausible.as_ref(), of, &sides)
+            });
             format!(
                 "{}\n{}{}{}{}\n{table}\nwhat this rests on\n\n{}{}{not}",
                 wrapped(&sentence, 0),
                 costs.text(),
                 scene::overfull(changes.iter().map(|(_, of)| of)),
-                plausible::how_sure(plausible.as_ref(), &sides, &[]),
+                plausible::how_sure(plausible.as_ref(), &sides, &more),
                 wrapped(&heading, 0),
                 costs.gaps(),
                 assumptions(sentences.into_iter()),
