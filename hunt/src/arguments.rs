@@ -10,6 +10,7 @@ use lookaside_watch::Criterion;
 
 use crate::{
     emulator::Kind,
+    interrupted,
     kernel::{self, Kernel},
     render, run, setup, skip,
 };
@@ -130,15 +131,19 @@ fn attempt(arguments: &Arguments) -> Result<bool, String> {
     }
     let kernel = described(arguments)?;
     files(arguments)?;
-    if arguments.plain {
-        return run::plain(arguments, &kernel).map(|()| true);
-    }
-    if arguments.skip.iter().any(|site| site == "each") {
-        return skip::each(arguments, &kernel);
-    }
-    let outcome = run::run(arguments, &kernel, &arguments.skip)?;
-    render::render(arguments, &outcome)?;
-    Ok(outcome.denied(&arguments.deny) == 0 && outcome.proves_something())
+    interrupted::begin()?;
+    let nothing_found = if arguments.plain {
+        run::plain(arguments, &kernel)?;
+        true
+    } else if arguments.skip.iter().any(|site| site == "each") {
+        skip::each(arguments, &kernel)?
+    } else {
+        let outcome = run::run(arguments, &kernel, &arguments.skip)?;
+        render::render(arguments, &outcome)?;
+        outcome.denied(&arguments.deny) == 0 && outcome.proves_something()
+    };
+    interrupted::check()?;
+    Ok(nothing_found)
 }
 
 fn described(arguments: &Arguments) -> Result<Kernel, String> {

@@ -5,6 +5,7 @@ mod bochs;
 mod console;
 mod cpio;
 mod emulator;
+mod interrupted;
 mod kernel;
 mod linux;
 mod qemu;

@@ -20,6 +20,7 @@ use crate::{
     arguments::Arguments,
     console::{Said, Script},
     emulator::{Emulator, Files, Kind},
+    interrupted,
     kernel::{Kernel, find},
     linux,
     qemu::{Machine, Qemu},
@@ -377,8 +378,11 @@ fn follow(
         busy = processors(child.id()).unwrap_or(busy);
         script.go_on(&said, &mut input);
         let done = said.with(|text| kernel.done.iter().any(|words| text.contains(words.as_str())));
-        if done || began.elapsed() > Duration::from_secs(kernel.seconds) {
-            if !done && !kernel.done.is_empty() {
+        if done
+            || interrupted::was_interrupted()
+            || began.elapsed() > Duration::from_secs(kernel.seconds)
+        {
+            if !done && !interrupted::was_interrupted() && !kernel.done.is_empty() {
                 remarks.push(format!(
                     "the time was up ({} s) before the workload ended.",
                     kernel.seconds
@@ -407,6 +411,10 @@ fn follow(
     }
     if live {
         eprintln!();
+    }
+    if interrupted::was_interrupted() {
+        let seconds = began.elapsed().as_secs_f64();
+        remarks.push(format!("the run was interrupted after {seconds:.1} s."));
     }
     if let Some(sentence) = script.stuck() {
         remarks.push(sentence);

@@ -6,6 +6,7 @@ use lookaside_watch::front_end::SiteRow;
 
 use crate::{
     arguments::Arguments,
+    interrupted,
     kernel::Kernel,
     render,
     run::{Outcome, run},
@@ -19,6 +20,9 @@ pub(crate) fn each(arguments: &Arguments, kernel: &Kernel) -> Result<bool, Strin
     sites.dedup();
     let mut rows = Vec::new();
     for (at, &site) in sites.iter().enumerate() {
+        if interrupted::was_interrupted() {
+            break;
+        }
         let executed = |row: &&SiteRow| row.pc == site;
         let count: u64 =
             whole.report.sites.iter().filter(executed).map(|row| row.site.executed).sum();
@@ -37,6 +41,9 @@ pub(crate) fn each(arguments: &Arguments, kernel: &Kernel) -> Result<bool, Strin
     let put_to_the_test =
         rows.iter().filter(|row| row.2 > 0 && !row.3.starts_with("no result")).count();
     let mut text = format!("{:>10} {:>10}  fence that was ignored\n", "executed", "needed");
+    if rows.len() < sites.len() {
+        let _ = writeln!(text, "interrupted: {} of {} fences", rows.len(), sites.len());
+    }
     for (site, count, needed, verdict) in &rows {
         let _ =
             writeln!(text, "{count:>10} {needed:>10}  {site:#x} {}: {verdict}", whole.name(*site));

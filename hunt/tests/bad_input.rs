@@ -149,6 +149,21 @@ fn a_script_that_waits_for_what_never_comes() {
 }
 
 #[test]
+fn a_run_that_is_interrupted_ends_its_emulator_and_tells_what_it_found() {
+    let counts = Counts { filled: 5, revoked: 3, ..Counts::default() };
+    let report = serde_json::to_string(&Report { counts, ..Report::default() }).unwrap();
+    let runs = format!(
+        "echo \"$report\" >&2; cat > \"$report\" <<'END'\n{report}\nEND\nkill $PPID; exec sleep 3"
+    );
+    let stage = Stage::new("interrupted", NEW, HELP, &runs);
+    let result = stage.hunt(&[]);
+    let (_, said) = result.clone();
+    says(result, 2, &["the run was interrupted after", "3 revocations", "error: interrupted"]);
+    let report = said.lines().find_map(|line| line.strip_prefix("remark: QEMU says: ")).unwrap();
+    assert!(!Path::new(report).parent().unwrap().exists(), "{report}");
+}
+
+#[test]
 fn words_of_the_command_line_that_mean_nothing() {
     let stage = Stage::reporting("words", Counts::default());
     says(hunt(None, &["plan9"]), 2, &["there is no kernel `plan9`", "octox, xv6"]);
