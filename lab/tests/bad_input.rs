@@ -196,6 +196,7 @@ fn numbers_that_are_none_or_too_large() {
         ("against-linux TRACE --most nan", "a ratio is a number"),
         ("what-if TRACE thp=on thp=off", "`thp=on` and `thp=off` are of one knob"),
         ("what-if TRACE ceiling=1 ceiling=1", "are of one knob"),
+        ("diff - -", "`-` is on both sides, and standard input is read once"),
         ("what-if TRACE pin=0 pin=1", "`pin=0` and `pin=1` are of one knob"),
         ("what-if TRACE pin=0 cpus=2", "`pin` and `cpus` both say where threads run"),
         ("what-if TRACE pti=on pcid=off --machine haswell_desktop", "`pti=on` needs `pcid=on`"),

@@ -77,6 +77,12 @@ pub(crate) fn run(arguments: &Arguments) -> super::Result {
         let why = "there is nothing to compare with: name another trace, or settings by `--with` (and `--against`)";
         return Err(Refused(why.to_owned()).into());
     }
+    let is_input = |text: &str| scene::paths(text).iter().any(|path| path.as_os_str() == "-");
+    if is_input(first) && second.as_deref().is_some_and(is_input) {
+        let why =
+            "`-` is on both sides, and standard input is read once: name a file for one of them";
+        return Err(Refused(why.to_owned()).into());
+    }
     let knobs = [scene::knobs(&split(against))?, scene::knobs(&split(with))?];
     let open = |text: &str| -> super::Result<Vec<Read>> {
         let paths = scene::paths(text);
