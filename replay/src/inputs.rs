@@ -94,7 +94,7 @@ impl Choice<'_> {
             let machine = book.machines.iter_mut().find(|machine| machine.key == key);
             machine.into_iter().for_each(|machine| interrupts.apply(machine));
         }
-        let arrivals = interrupts.map(|_| Arrivals::of(trace));
+        let arrivals = interrupts.map(|interrupts| Arrivals::of(trace, &interrupts));
         let machine = book.machine(&key)?;
         // Counts are those of a kernel that interrupts: none was recorded where there is INVLPGB.
         // A guest's host may let idle vCPUs keep their CPUs: then they are interrupted as any.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use lookaside_machine::timed::Price;
+use lookaside_machine::timed::{Next, Price};
 use lookaside_simulation::{
     data::Machine,
     strategy::{FLUSH_ASK, INTERRUPT_HOLD, SWITCH_LOOK},
@@ -140,14 +140,8 @@ pub fn measure(trace: &Trace) -> Option<Interrupts> {
     }
     let page = page(&locals);
     // The kernel says that it has flushed when the last page is invalidated.
-    let of_pages = |pages: &Pages| match pages {
-        Pages::Some(pages) => u64::from(*pages) * page.unwrap_or(0) / 1000,
-        Pages::Everything => 0,
-    };
-    let mut sends: Vec<u64> = sends
-        .iter()
-        .map(|(time, pages): &(u64, Pages)| time.saturating_sub(of_pages(pages)))
-        .collect();
+    let mut sends: Vec<u64> =
+        sends.into_iter().map(|(time, pages)| time.saturating_sub(of_pages(pages, page))).collect();
     let (send, arrive) = (median(&mut sends)?, median(&mut arrivals)?);
     Some(Interrupts {
         send,
@@ -192,24 +186,32 @@ pub struct Arrivals {
     /// By CPU: when it began a flush that others may concern, since the trace began, and after how many nanoseconds it made
     /// the first request.
     asks: Vec<Vec<(u64, u64)>>,
+    /// By CPU: the same, and after how many nanoseconds it went on from its only request, and with what.
+    goes_on: Vec<Vec<(u64, (u64, Next))>>,
 }
 
 impl Arrivals {
     /// Reads them from a trace.
     #[must_use]
-    pub fn of(trace: &Trace) -> Self {
+    pub fn of(trace: &Trace, interrupts: &Interrupts) -> Self {
         let mut arrivals = Self::default();
         let mut asked: HashMap<(u16, u64), (u16, u64)> = HashMap::new();
         let start = trace.events.first().map_or(0, |event| event.time);
         // By CPU: its last event, if that was a switch, or a flush that others may concern.
         let mut switched: HashMap<u16, u64> = HashMap::new();
         let mut flushed: HashMap<u16, u64> = HashMap::new();
+        // By CPU: when it began a flush, and how many requests it made since.
+        let mut sending: HashMap<u16, (u64, u32)> = HashMap::new();
         for event in &trace.events {
             let (before, flush) = (switched.remove(&event.cpu), flushed.remove(&event.cpu));
             let since = |began: u64| (began.saturating_sub(start), event.time - began);
             match event.kind {
-                Kind::Switch { .. } => _ = switched.insert(event.cpu, event.time),
+                Kind::Switch { .. } => {
+                    sending.remove(&event.cpu);
+                    switched.insert(event.cpu, event.time);
+                }
                 Kind::Flush { reason: Reason::Send, .. } => {
+                    sending.insert(event.cpu, (event.time, 0));
                     flushed.insert(event.cpu, event.time);
                 }
                 Kind::Flush { reason: Reason::Switch, .. } => {
@@ -217,12 +219,33 @@ impl Arrivals {
                     of(&mut arrivals.looks, event.cpu).push(since(began));
                 }
                 Kind::Ask { target, request, flush: true } => {
+                    if let Some((_, requests)) = sending.get_mut(&event.cpu) {
+                        *requests += 1;
+                    }
                     if let Some(began) = flush {
                         of(&mut arrivals.asks, event.cpu).push(since(began));
                     }
                     asked.insert((target, request), (event.cpu, event.time));
                 }
+                // The kernel says that it has flushed when the last page is invalidated.
+                Kind::Flush { reason: Reason::LocalSpace, pages } => {
+                    if let Some((began, 1)) = sending.remove(&event.cpu) {
+                        let (began, time) = since(began);
+                        let own = time.saturating_sub(of_pages(pages, interrupts.page));
+                        of(&mut arrivals.goes_on, event.cpu).push((began, (own, Next::Own)));
+                    }
+                }
                 Kind::Serve { request, flush: true } if request != 0 => {
+                    if let Some(&(began, requests)) = sending.get(&event.cpu)
+                        && requests > 0
+                    {
+                        sending.remove(&event.cpu);
+                        if requests == 1 {
+                            let (began, time) = since(began);
+                            of(&mut arrivals.goes_on, event.cpu)
+                                .push((began, (time, Next::Interrupt)));
+                        }
+                    }
                     let Some((sender, began)) = asked.remove(&(event.cpu, request)) else {
                         continue;
                     };
@@ -244,6 +267,11 @@ impl Arrivals {
     /// After how many nanoseconds a flush that a CPU began at a time made its first request, if it made one.
     pub(super) fn ask(&self, cpu: usize, time: u64) -> Option<u64> {
         at(self.asks.get(cpu)?, time)
+    }
+
+    /// After how many nanoseconds a CPU that began a flush at a time, and made one request, went on, and with what.
+    pub(super) fn goes_on(&self, cpu: usize, time: u64) -> Option<(u64, Next)> {
+        at(self.goes_on.get(cpu)?, time)
     }
 
     /// For each CPU to which `sender` sent a request near a time since the trace began: it, and how many nanoseconds after
@@ -268,9 +296,17 @@ impl Arrivals {
 }
 
 /// What a list says of the moment that began at a time.
-fn at(all: &[(u64, u64)], time: u64) -> Option<u64> {
+fn at<T: Copy>(all: &[(u64, T)], time: u64) -> Option<T> {
     let place = all.binary_search_by_key(&time, |(began, _)| *began).ok()?;
     Some(all[place].1)
+}
+
+/// What the invalidation of these pages takes, in nanoseconds, if one takes so many picoseconds.
+fn of_pages(pages: Pages, page: Option<u64>) -> u64 {
+    match pages {
+        Pages::Some(pages) => u64::from(pages) * page.unwrap_or(0) / 1000,
+        Pages::Everything => 0,
+    }
 }
 
 /// What a page takes, in picoseconds, of flushes by their pages and times.

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 
 use lookaside::platform::CpuId;
-use lookaside_machine::timed::{self, AccountId, Price, Ps};
+use lookaside_machine::timed::{self, AccountId, Price, Ps, Sent};
 use lookaside_simulation::{
     kernel::{Kernel, Process},
     strategy::Flush,
@@ -278,7 +278,7 @@ impl<'p, 'a> Program<'p, 'a> {
     fn as_recorded(&self, duty: &Duty<'_>, step: &Step, change: impl FnOnce()) {
         let ask = self.recorded().and_then(|all| all.ask(duty.number, step.time));
         let first = self.flushes_at(step);
-        timed::arriving(self.arrivals(duty, step, first), || {
+        timed::sending(self.sent(duty, step, first), || {
             timed::pausing(first, ask.map(|time| time * NS), change);
         });
     }
@@ -295,15 +295,19 @@ impl<'p, 'a> Program<'p, 'a> {
         if flushes && self.recorded().is_some() { timed::lead() } else { 0 }
     }
 
-    /// When the interrupts of a step arrive whose flush is at `first`, where the trace says when those of its flush did.
-    fn arrivals(&self, duty: &Duty<'_>, step: &Step, first: Ps) -> Vec<(CpuId, Ps)> {
-        let Some(arrivals) = self.recorded() else { return Vec::new() };
-        // A request's handler is recorded behind the entry of its interrupt.
+    /// What the trace says of the interrupts of a step whose flush is at `first`: when they arrived, and when their sender
+    /// went on.
+    fn sent(&self, duty: &Duty<'_>, step: &Step, first: Ps) -> Sent {
+        let Some(all) = self.recorded() else { return Sent::default() };
+        // A request's handler is recorded behind the entry of its interrupt, and so the interrupt comes before the moment that
+        // is recorded. That the sender goes on is put before by as much: which came first is as recorded.
         let entry = self.player.setup.machine.model.prices.charge(Price::InterruptEntry);
-        let arrival = |(target, arrived): (u16, u64)| {
-            (CpuId(target.into()), first + (arrived * NS).saturating_sub(entry))
-        };
-        arrivals.near(duty.number, step.time).into_iter().map(arrival).collect()
+        let at = |recorded: u64| first + (recorded * NS).saturating_sub(entry);
+        let arrivals = all.near(duty.number, step.time).into_iter();
+        Sent {
+            arrivals: arrivals.map(|(target, time)| (CpuId(target.into()), at(time))).collect(),
+            until: all.goes_on(duty.number, step.time).map(|(time, next)| (at(time), next)),
+        }
     }
 
     fn flush(&self, account: AccountId, f: impl FnOnce()) {

@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 
 use corosensei::Yielder;
-use lookaside::platform::CpuId;
 
 use super::{
     account::{Account, Counters},
     bill::AccountId,
     invalidate::Broadcast,
     price::Ps,
-    program::Span,
+    program::{Sent, Span},
     siblings::Execution,
     tlb::Tlb,
 };
@@ -84,8 +83,8 @@ pub(crate) struct Cpu {
     pub(crate) interrupts: bool,
     /// Interrupts that were not taken yet, in the order in which they arrive.
     pub(crate) pending: VecDeque<Pending>,
-    /// When interrupts that it sends arrive, by target, where that is not the price's to say.
-    pub(crate) arrivals: Vec<(CpuId, Ps)>,
+    /// What was measured of the interrupts that it sends, where that is not the prices' to say.
+    pub(crate) sent: Sent,
     /// The measured time of the operation that it executes; see [`super::pausing`].
     pub(crate) span: Option<Span>,
     /// See [`super::lead`].
@@ -139,7 +138,7 @@ impl Cpu {
             initiator: AccountId::NOBODY,
             interrupts: true,
             pending: VecDeque::new(),
-            arrivals: Vec::new(),
+            sent: Sent::default(),
             span: None,
             lead: 0,
             waiting: false,

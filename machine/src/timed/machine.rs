@@ -376,7 +376,8 @@ impl Machine {
             if target as usize >= self.cpus.len() || target == from {
                 continue;
             }
-            if target / group != last_group {
+            let is_measured = self.cpu().sent.until.is_some();
+            if target / group != last_group && !is_measured {
                 last_group = target / group;
                 self.charge_price(Cause::Sends, Price::InterruptSend);
             }
@@ -385,12 +386,16 @@ impl Machine {
             self.note_interrupt(target as usize, arrival);
             self.pend(target as usize, arrival);
         }
+        if let Some((until, _)) = self.cpu().sent.until {
+            let now = self.cpu().now;
+            self.charge(Cause::Sends, until.saturating_sub(now));
+        }
     }
 
     /// When an interrupt that the CPU which runs sends now arrives.
     fn arrival(&self, target: u32) -> Ps {
         let cpu = &self.cpus[self.running];
-        let known = cpu.arrivals.iter().find(|(known, _)| known.0 == target);
+        let known = cpu.sent.arrivals.iter().find(|(known, _)| known.0 == target);
         let price = || cpu.now + self.delivery(self.running, target as usize);
         known.map_or_else(price, |&(_, at)| at.max(cpu.now))
     }

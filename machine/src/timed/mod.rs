@@ -81,9 +81,9 @@ pub use model::{BadModel, CacheShape, Distance, MAX_CPUS, Model, TlbShape, Topol
 pub use platform::Platform;
 pub use price::{Price, Prices, Ps};
 pub use program::{
-    arriving, counters, cpu, during, follow, idle_until, initiator, interrupts_off, keep_bills,
-    lead, name, now, on_behalf, pause, pausing, random, random_below, reached, relax, send_ipi,
-    take_interrupts, touch, touch_kernel, touch_mapped, work,
+    Next, Sent, counters, cpu, during, follow, idle_until, initiator, interrupts_off, keep_bills,
+    lead, name, next_after_send, now, on_behalf, pause, pausing, random, random_below, reached,
+    relax, send_ipi, sending, take_interrupts, touch, touch_kernel, touch_mapped, work,
 };
 pub use report::{CpuReport, Failure, LineReport, Report};
 pub use simulate::{Options, World, simulate};

@@ -145,13 +145,36 @@ pub fn interrupts_off<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `f`, in which interrupts to these CPUs arrive at these times instead of after [`super::Price::InterruptDeliver`],
-/// but not before they are sent.
-pub fn arriving<R>(arrivals: Vec<(CpuId, Ps)>, f: impl FnOnce() -> R) -> R {
-    let before = current::with(|machine| core::mem::replace(&mut machine.cpu().arrivals, arrivals));
+/// What somebody else has measured of the interrupts that an operation sends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// When those to these CPUs arrive, instead of after [`super::Price::InterruptDeliver`], but not before they are sent.
+    pub arrivals: Vec<(CpuId, Ps)>,
+    /// When the sender goes on, instead of after [`super::Price::InterruptSend`], and with what.
+    pub until: Option<(Ps, Next)>,
+}
+
+/// With what a CPU goes on that has sent interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// With its own part, before interrupts that were sent to it meanwhile.
+    Own,
+    /// With an interrupt that was sent to it meanwhile.
+    Interrupt,
+}
+
+/// Runs `f`, the interrupts of which are sent and arrive as measured.
+pub fn sending<R>(sent: Sent, f: impl FnOnce() -> R) -> R {
+    let before = current::with(|machine| core::mem::replace(&mut machine.cpu().sent, sent));
     let result = f();
-    current::with(|machine| machine.cpu().arrivals = before);
+    current::with(|machine| machine.cpu().sent = before);
     result
+}
+
+/// With what this CPU goes on after it has sent interrupts, if that was measured: see [`Sent::until`].
+#[must_use]
+pub fn next_after_send() -> Option<Next> {
+    current::with(|machine| machine.cpu().sent.until.map(|(_, next)| next))
 }
 
 /// The time of an operation between two moments that somebody else has measured: when the first was, and how much later

@@ -78,7 +78,7 @@ impl Walk<'_> {
                         self.expect(counted);
                     }
                     let few = flush.last - flush.first < 33;
-                    let whole = few && counted == Pages::Everything;
+                    let whole = crowded || few && counted == Pages::Everything;
                     self.step(
                         &flushed,
                         event.task,

@@ -4,7 +4,7 @@ use lookaside::{
     arch::{Errata, Invalidation, Mmu as _, Scope, x86_64::Instructions as _},
     platform::{CpuId, Ordering, Platform as _, Targets, Word as _},
 };
-use lookaside_machine::timed::{self, x86::Insn};
+use lookaside_machine::timed::{self, Next, x86::Insn};
 use lookaside_traces::{Pages, Reason};
 
 use super::{
@@ -114,18 +114,25 @@ impl Linux<'_> {
             // It looks which CPUs are lazy before its first request, and nothing says when.
             timed::pause(self.ask, |length| length / 2);
         }
-        let sends = self.send(groups, wanted, request);
-        if here && mm.cpus.has(me()) && wanted(me()) {
-            // Where sending takes long, as in guests, interrupts of other CPUs arrive meanwhile. Their
-            // requests are handled before this CPU's own flush, and may leave it nothing to do.
-            timed::take_interrupts();
-            if let Some(host) = &self.host
-                && sends.iter().any(|group| group.mask != 0)
-            {
-                host.resume_after_send();
+        let send_and_flush = || {
+            let sends = self.send(groups, wanted, request);
+            if here && mm.cpus.has(me()) && wanted(me()) {
+                // Where sending takes long, as in guests, interrupts of other CPUs arrive meanwhile. Their
+                // requests are handled before this CPU's own flush, and may leave it nothing to do.
+                timed::take_interrupts();
+                if let Some(host) = &self.host
+                    && sends.iter().any(|group| group.mask != 0)
+                {
+                    host.resume_after_send();
+                }
+                self.process_here(request);
             }
-            self.process_here(request);
-        }
+            sends
+        };
+        let sends = match timed::next_after_send() {
+            Some(Next::Own) => timed::interrupts_off(send_and_flush),
+            Some(Next::Interrupt) | None => send_and_flush(),
+        };
         self.calls.wait(&self.platform, &sends);
     }
 

@@ -4,7 +4,7 @@
 use core::cell::Cell;
 
 use lookaside::platform::{CpuId, Ordering, Targets, Word as _};
-use lookaside_machine::timed::{self, Arena, Ps, Word};
+use lookaside_machine::timed::{self, Arena, Next, Ps, Word};
 
 use super::{me, request::flush_globally};
 use crate::data::Machine;
@@ -117,12 +117,14 @@ impl<'a> Host<'a> {
     /// The host has sent this vCPU's interrupts and resumes it: an interrupt that is pending for it comes
     /// first.
     pub(super) fn resume_after_send(&self) {
-        let Some(hold) = self.hold else { return };
         let asked = &self.own().asked;
-        if asked.get() != 0 && timed::now() >= asked.get() + hold {
-            while asked.get() != 0 {
-                timed::idle_until(timed::now() + POLL);
-            }
+        let is_old = |hold| timed::now() >= asked.get() + hold;
+        let is_first = match timed::next_after_send() {
+            Some(next) => next == Next::Interrupt,
+            None => self.hold.is_some_and(is_old),
+        };
+        while is_first && asked.get() != 0 {
+            timed::idle_until(timed::now() + POLL);
         }
     }
 }
