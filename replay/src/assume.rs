@@ -115,9 +115,9 @@ impl Basis<'_> {
         all.extend(self.interrupts.and_then(|interrupts| interrupts.hold).map(|hold| {
             let Hold { age, right, cases } = hold;
             format!(
-                "Who has sent one serves another first that was asked for {:.1} us before or earlier. That is \
-                 fitted to which of two CPUs that ask each other comes first, and right for {right} of {cases} \
-                 in the trace.",
+                "Where the trace does not say it, who has sent one serves another first that was asked for {:.1} us before or \
+                 earlier. That is fitted to which of two CPUs that ask each other comes first, and right for {right} of \
+                 {cases} in the trace.",
                 age as f64 / 1000.0,
             )
         }));

@@ -364,6 +364,9 @@ mod tests {
     use super::*;
     use lookaside_traces::Event;
 
+    const NONE: Interrupts =
+        Interrupts { send: 0, arrive: 0, hold: None, look: 0, ask: 0, page: None };
+
     fn event(time: u64, cpu: u16, kind: Kind) -> Event {
         Event { time, cpu, in_interrupt: None, task: 1, kind }
     }
@@ -472,7 +475,7 @@ mod tests {
         let send = Kind::Flush { reason: Reason::Send, pages: Pages::Some(1) };
         let ask = Kind::Ask { target: 1, request: 7, flush: true };
         let events = vec![event(5, 0, send), event(105, 0, send), event(330, 0, ask)];
-        let arrivals = Arrivals::of(&Trace { events, ..Trace::default() });
+        let arrivals = Arrivals::of(&Trace { events, ..Trace::default() }, &NONE);
         assert_eq!(
             (arrivals.ask(0, 100), arrivals.ask(0, 0), arrivals.ask(1, 100)),
             (Some(225), None, None)
@@ -480,10 +483,43 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_goes_on_with_what_was_recorded_first() {
+        let send = |time, cpu| {
+            event(time, cpu, Kind::Flush { reason: Reason::Send, pages: Pages::Some(10) })
+        };
+        let ask = |time, cpu, target, request| {
+            event(time, cpu, Kind::Ask { target, request, flush: true })
+        };
+        let own = Kind::Flush { reason: Reason::LocalSpace, pages: Pages::Some(10) };
+        let serve = |time, cpu, request| event(time, cpu, Kind::Serve { request, flush: true });
+        let events = vec![
+            send(0, 0),
+            ask(100, 0, 1, 7),
+            // CPU 1 asks meanwhile, and serves CPU 0 first.
+            send(200, 1),
+            ask(300, 1, 0, 8),
+            event(5000, 0, own),
+            serve(6000, 1, 7),
+            event(7000, 1, own),
+            serve(8000, 0, 8),
+            // Of a CPU with two requests it is not known for which it was held up how long.
+            send(10_000, 0),
+            ask(10_100, 0, 1, 9),
+            ask(10_200, 0, 2, 10),
+            event(15_000, 0, own),
+        ];
+        let interrupts = Interrupts { page: Some(50_000), ..NONE };
+        let arrivals = Arrivals::of(&Trace { events, ..Trace::default() }, &interrupts);
+        assert_eq!(arrivals.goes_on(0, 0), Some((4500, Next::Own)), "ten pages take 500 ns");
+        assert_eq!(arrivals.goes_on(1, 200), Some((5800, Next::Interrupt)));
+        assert_eq!(arrivals.goes_on(0, 10_000), None);
+    }
+
+    #[test]
     fn each_request_arrives_when_it_was_recorded() {
         let events = [round(1_000, 5, 40), round(200_000, 5, 900)].concat();
         let trace = Trace { events, ..Trace::default() };
-        let arrivals = Arrivals::of(&trace);
+        let arrivals = Arrivals::of(&trace, &NONE);
         assert_eq!(arrivals.near(0, 10), [(1, 30)], "it was sent at 0 and arrived at 40");
         assert_eq!(arrivals.near(0, 198_000), [(1, 1900)]);
         assert_eq!(arrivals.near(0, 100_000), []);

@@ -1,7 +1,9 @@
 //! Interrupts: sent, on their way, taken, held up, taken as one.
 
-use lookaside::platform::{Ordering::Relaxed, Word as _};
-use lookaside_machine::timed::{self, Cause, Topology, idle_until, interrupts_off, work};
+use lookaside::platform::{CpuId, Ordering::Relaxed, Word as _};
+use lookaside_machine::timed::{
+    self, Cause, Next, Sent, Topology, idle_until, interrupts_off, work,
+};
 
 use crate::support::{Notes, arena, interrupt, model, run, words};
 
@@ -47,6 +49,28 @@ fn interrupts_wait_while_they_are_off_and_are_taken_as_one() {
     let report = run(&model(), 3, &arena, program, || notes.note());
     assert_eq!(notes.of(2), [5300, 5550]);
     assert_eq!((report.counters().sent, report.counters().taken), (2, 1));
+}
+
+#[test]
+fn interrupts_are_sent_as_measured() {
+    let (arena, notes) = (arena(), Notes::default());
+    let program = |cpu| {
+        if cpu == 0 {
+            idle_until(1000);
+            let sent = Sent { arrivals: vec![(CpuId(1), 1700)], until: Some((3000, Next::Own)) };
+            timed::sending(sent, || {
+                interrupt(0b10);
+                assert_eq!(timed::next_after_send(), Some(Next::Own));
+            });
+            notes.note();
+            assert_eq!(timed::next_after_send(), None);
+        } else {
+            work(10_000);
+        }
+    };
+    run(&model(), 2, &arena, program, || notes.note());
+    // The target takes it while its sender is held up.
+    assert_eq!((notes.of(0), notes.of(1)), (vec![3000], vec![2000]));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use lookaside_traces::{
     Call, Kind, Reason,
-    reconstruct::{Act, Flushes},
+    reconstruct::{Act, Flushes, SpaceId},
 };
 
 use crate::story::{
@@ -355,6 +355,20 @@ fn concurrent_gathers_flush_everything() {
         acts(&script).last(),
         Some(Act::Restrict { first: 0, pages: 16, whole: true, .. })
     ));
+    // However many they are: for it goes to the CPUs that it would go to if tables had been freed.
+    let mut many = written(64);
+    for (beside, whole) in [(true, true), (false, false)] {
+        if beside {
+            many.create(11, THREAD).on(1, 11);
+            many.begin(Call::Madvise, &[BASE + 100 * 4096, 4096, DONTNEED]).on(0, 10);
+        } else {
+            many.on(1, 11).end(Call::Madvise, 0).on(0, 10).touch(0..64, ABSENT_WRITE);
+        }
+        many.about(Call::Madvise, 0, 64, DONTNEED);
+        let script = many.script(Flushes::FromCalls);
+        let unmap = Act::Unmap { space: SpaceId(2), first: 0, pages: 64, tables: false, whole };
+        assert_eq!(acts(&script).last(), Some(&unmap));
+    }
     // Even if there is nothing.
     check(&story, |s| _ = s.about(Call::Mprotect, 20, 4, READ), &[-1]);
     check(&story, |s| _ = s.call(Call::Membarrier, &[]), &[]);
