@@ -1,8 +1,6 @@
 //! The explorers, replay, shortening and reports.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::platform::{
     Ordering::{Acquire, Relaxed, Release, SeqCst},
     Word as _,
@@ -313,7 +311,7 @@ fn reports_fit_a_page() {
     let short = explorer.shrink(&failure);
     let table = explorer.explain(&short).expect("the schedule is fresh");
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
-    assert!(table.contains("tests/explorer.rs"), "{table}");
+    assert!(table.contains("adversary/explorer.rs"), "{table}");
     assert!(table.contains("store w0 <- 0x1"), "{table}");
     assert!(table.ends_with("broken: the scenario's assertion: an update is lost\n"), "{table}");
 }

@@ -1,8 +1,6 @@
 //! CPUs that rest: pages may be taken from them unseen, tables may not, and waking ends it.
 
-mod common;
-
-use common::programs;
+use crate::common::programs;
 use lookaside::{
     arch::x86_64::Instructions,
     platform::{CpuId, Ordering::*, Word as _},

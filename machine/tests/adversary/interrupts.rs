@@ -1,8 +1,6 @@
 //! Interrupts that come as late as they like, and CPUs that wait for each other.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::platform::{
     Ordering::{Acquire, Relaxed, Release},
     Word as _,

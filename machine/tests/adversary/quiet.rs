@@ -1,8 +1,6 @@
 //! Targets that acknowledge before they invalidate: what may linger, and what no program may do.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::x86_64::Instructions,
     platform::{

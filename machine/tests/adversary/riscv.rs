@@ -1,9 +1,7 @@
 //! RISC-V: each rule of invalidation, shown to matter. The numbers R3 to R8 are those of the rules
 //! in the documentation of the adversary.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::riscv64::Instructions,
     platform::{

@@ -2,9 +2,7 @@
 //! architectures ask for none. A10 to A12, X4 and R11 are the rules in the documentation of the
 //! adversary.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::{
         aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},

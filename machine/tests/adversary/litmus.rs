@@ -1,8 +1,6 @@
 //! Litmus tests of memory, with each kind of buffer: exactly the outcomes that are allowed.
 
-mod common;
-
-use common::{Programs, outcomes, programs};
+use crate::common::{Programs, outcomes, programs};
 use lookaside::platform::{Ordering::*, Word as _};
 use lookaside_machine::adversary::{Buffers, Config, Word, outcome};
 

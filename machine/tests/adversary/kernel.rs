@@ -1,8 +1,6 @@
 //! Kernel mappings: the same in every space, global or not, and used by CPUs that rest.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::{
         aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},

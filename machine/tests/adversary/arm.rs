@@ -1,9 +1,7 @@
 //! Arm: each rule of invalidation, shown to matter. The numbers A1 to A17 are those of the rules in
 //! the documentation of the adversary.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::aarch64::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
     platform::{

@@ -1,9 +1,7 @@
 //! What is cached under tags that no root register names: what counts at the moment of a claim,
 //! and what counts when a root is loaded that brings it back.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::{
         aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},

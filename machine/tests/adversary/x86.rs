@@ -1,9 +1,7 @@
 //! x86: each rule of invalidation, shown to matter. The numbers X2 to X14 are those of the rules in
 //! the documentation of the adversary.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::x86_64::{Instructions, Invpcid},
     platform::{

@@ -2,9 +2,7 @@
 //! not see. The rule is in `adversary/replaced.rs`; `litmus/unmap-dmb.litmus` and `litmus/unmap-handed-*.litmus`
 //! ask the litmus engine for the same.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::{
         aarch64::{Dsb, Instructions, Scope, Tlbi, TlbiOp},

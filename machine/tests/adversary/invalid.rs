@@ -1,9 +1,7 @@
 //! CPUs that remember that nothing was mapped: RISC-V until a fence names the address (R2), Arm until the
 //! context is synchronised (A9).
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::{aarch64, riscv64::Instructions},
     platform::{

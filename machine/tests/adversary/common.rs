@@ -1,5 +1,4 @@
 //! A scenario out of functions, and what the tests ask about one.
-#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::rc::Rc;
 

@@ -2,9 +2,7 @@
 //! looks at one loses what is in the others. A13, A15 and R10 are the rules in the documentation of
 //! the adversary.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::{
         aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},

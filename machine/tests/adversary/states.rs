@@ -1,9 +1,7 @@
 //! States that differ in one thing only are different states: each scenario has an outcome that is
 //! lost if that thing is left out of the hash.
 
-mod common;
-
-use common::programs;
+use crate::common::programs;
 use lookaside::{
     arch::x86_64::Instructions,
     platform::{

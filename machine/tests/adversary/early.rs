@@ -1,8 +1,6 @@
 //! Litmus tests of loads that happen early: exactly the outcomes that are allowed.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::{
         aarch64::{Dsb, Instructions as _},

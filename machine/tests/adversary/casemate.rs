@@ -1,8 +1,6 @@
 //! Runs as traces in the format of casemate, and what the oracle of that format says of them.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::aarch64::{Dsb, Instructions, Scope, Tlbi, TlbiOp},
     platform::{

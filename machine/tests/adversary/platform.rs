@@ -1,7 +1,6 @@
 //! The machine as the library's platform.
 
-mod common;
-use common::programs;
+use crate::common::programs;
 use lookaside::{
     Platform as _,
     arch::{

@@ -1,9 +1,7 @@
 //! Accessed and dirty bits that hardware sets, and software that loses them. The numbers A14, X1 to
 //! X11 and R9 are those of the rules in the documentation of the adversary.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::{
         aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},

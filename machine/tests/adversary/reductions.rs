@@ -1,9 +1,7 @@
 //! The explorer leaves out what comes to the same. Here nothing is left out, and random programs
 //! come to exactly the same outcomes and break exactly the same rules.
 
-mod common;
-
-use common::{Programs, programs};
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::{
         aarch64::{self, Dsb, Scope, Tlbi, TlbiOp},
