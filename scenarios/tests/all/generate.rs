@@ -143,8 +143,9 @@ fn programs_that_no_kernel_may_run_are_refused() {
 
 #[test]
 fn faults_found_by_generation_stay_fixed() {
-    let (_, found) =
-        include_str!("../../docs/generate.md").split_once("## What it has found").expect("a part");
+    let (_, found) = include_str!("../../../docs/generate.md")
+        .split_once("## What it has found")
+        .expect("a part");
     let (table, _) = found.split_once("\n## ").expect("another part");
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
     let mut programs = 0;

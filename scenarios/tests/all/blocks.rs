@@ -68,7 +68,7 @@ fn cont_11_pages_of_a_block_are_free_after_the_flush_of_the_gather() {
 /// The designs that batches replaced. `cargo xtask mutants` puts each back, and the explorer must find it.
 #[test]
 fn cont_13_the_three_ways_that_were_rejected_are_kept_as_bugs() {
-    let mutants = include_str!("../../mutants/contig.toml");
+    let mutants = include_str!("../../../mutants/contig.toml");
     let rejected = [
         "block-gathered-first-and-written-afterwards",
         "block-cut-and-left-in-pieces",

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use lookaside::arch::errata::{self, Effect};
 use lookaside_scenarios::scenario;
 
-const DOCUMENT: &str = include_str!("../../docs/errata.md");
-const MODES: &str = include_str!("../../machine/src/adversary/deviations.rs");
-const MUTANTS: &str = include_str!("../../mutants/errata.toml");
+const DOCUMENT: &str = include_str!("../../../docs/errata.md");
+const MODES: &str = include_str!("../../../machine/src/adversary/deviations.rs");
+const MUTANTS: &str = include_str!("../../../mutants/errata.toml");
 
 /// The names in backticks.
 fn names(text: &str) -> impl Iterator<Item = &str> {

@@ -5,7 +5,7 @@ use lookaside_simulation::{
     strategy, workload,
 };
 
-use crate::{MACHINE, RESULTS, SOURCED, WORKLOADS, edited, files, place};
+use super::{MACHINE, RESULTS, SOURCED, WORKLOADS, edited, files, place};
 
 #[test]
 fn the_rules_for_fitted_numbers_have_teeth() {

@@ -42,7 +42,7 @@ const PAGES: &str = "pages = 64\nmapped = 64";
 
 #[test]
 fn the_example_of_the_readme_runs() {
-    let readme = include_str!("../../workloads/README.md");
+    let readme = include_str!("../../../workloads/README.md");
     let example = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     let example = example.expect("it has an example");
     assert!(example.contains("locks = ") && example.contains("each = 0"), "{example}");

@@ -13,7 +13,7 @@ fn every_protocol_gets_its_verdict() {
     let wrong: Vec<_> = judgements.iter().filter(|judgement| !judgement.agrees()).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     // The table of how much was explored.
-    let page = include_str!("../../docs/zoo.md").replace(' ', "");
+    let page = include_str!("../../../docs/zoo.md").replace(' ', "");
     for Judgement { name, schedules, steps, .. } in
         judgements.iter().filter(|judgement| judgement.expected == Expected::Sound)
     {
@@ -50,7 +50,7 @@ fn schedules_replay_to_the_same_violation() {
 
 #[test]
 fn names_are_unique_and_each_has_a_section_in_the_docs() {
-    let page = include_str!("../../docs/zoo.md");
+    let page = include_str!("../../../docs/zoo.md");
     let mut names: Vec<_> = zoo::all().map(|protocol| protocol.name).collect();
     for name in &names {
         assert!(page.contains(&format!("\n### {name}\n")), "docs/zoo.md has no section `{name}`");

@@ -2,7 +2,7 @@
 
 use lookaside_simulation::data::{Machine, Text};
 
-use crate::{MACHINE, RESULTS, SOURCED, WORKLOADS, edited, files, place};
+use super::{MACHINE, RESULTS, SOURCED, WORKLOADS, edited, files, place};
 
 #[test]
 fn a_bad_machine_file_is_refused_with_file_key_and_line() {
