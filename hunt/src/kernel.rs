@@ -50,6 +50,8 @@ pub(crate) struct Kernel {
     pub(crate) memory: u64,
     pub(crate) cpus: u32,
     pub(crate) cpu: Option<String>,
+    /// In Bochs: CPUs have `INVLPGB` and `TLBSYNC`, and this is what CPUID says in `EDX[15:0]` of leaf 8000_0008h.
+    pub(crate) invlpgb: Option<u16>,
     #[serde(default)]
     pub(crate) append: String,
     #[serde(default)]
@@ -131,6 +133,7 @@ impl Kernel {
             memory: 512,
             cpus: 4,
             cpu: None,
+            invlpgb: None,
             append: String::new(),
             arguments: Vec::new(),
             drive_arguments: vec!["-device".into(), "virtio-blk-device,drive=x0".into()],
