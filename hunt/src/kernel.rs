@@ -196,6 +196,15 @@ mod tests {
     }
 
     #[test]
+    fn what_cpuid_says_of_invlpgb_has_16_bits() {
+        let (_, known) = KNOWN.last().expect("there are some");
+        let parse = |line| Kernel::parse("k.toml", &format!("{line}{known}"));
+        assert_eq!(parse("").unwrap().invlpgb, None);
+        assert_eq!(parse("invlpgb = 7\n").unwrap().invlpgb, Some(7));
+        assert!(parse("invlpgb = 65536\n").unwrap_err().starts_with("k.toml:1: "));
+    }
+
+    #[test]
     fn a_missing_kernel_or_file_is_named() {
         assert!(Kernel::load("plan9").unwrap_err().contains("octox, xv6"));
         let error = find(Path::new("/nowhere"), Path::new("boot/vmlinux-*")).unwrap_err();
