@@ -5,16 +5,19 @@
 
 class bxInstruction_c;
 
+void lookaside_opcode(bxInstruction_c *i, const Bit8u *bytes, unsigned length, bool is64);
 void lookaside_before_execution(unsigned cpu, bxInstruction_c *i);
 void lookaside_lin_access(unsigned cpu, bx_address lin, bx_address phy, unsigned len, unsigned rw);
 void lookaside_exit_env(void);
 
+#define BX_INSTR_OPCODE(cpu_id, i, opcode, len, is32, is64) lookaside_opcode(i, opcode, len, is64)
 #define BX_INSTR_BEFORE_EXECUTION(cpu_id, i) lookaside_before_execution(cpu_id, i)
 #define BX_INSTR_LIN_ACCESS(cpu_id, lin, phy, len, memtype, rw) lookaside_lin_access(cpu_id, lin, phy, len, rw)
 #define BX_INSTR_EXIT_ENV() lookaside_exit_env()
 
 #else
 
+#define BX_INSTR_OPCODE(cpu_id, i, opcode, len, is32, is64)
 #define BX_INSTR_BEFORE_EXECUTION(cpu_id, i)
 #define BX_INSTR_LIN_ACCESS(cpu_id, lin, phy, len, memtype, rw)
 #define BX_INSTR_EXIT_ENV()
@@ -33,7 +36,6 @@ void lookaside_exit_env(void);
 #define BX_INSTR_CNEAR_BRANCH_NOT_TAKEN(cpu_id, branch_eip)
 #define BX_INSTR_UCNEAR_BRANCH(cpu_id, what, branch_eip, new_eip)
 #define BX_INSTR_FAR_BRANCH(cpu_id, what, prev_cs, prev_eip, new_cs, new_eip)
-#define BX_INSTR_OPCODE(cpu_id, i, opcode, len, is32, is64)
 #define BX_INSTR_EXCEPTION(cpu_id, vector, error_code)
 #define BX_INSTR_INTERRUPT(cpu_id, vector)
 #define BX_INSTR_HWINTERRUPT(cpu_id, vector, cs, eip)

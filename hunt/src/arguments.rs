@@ -34,6 +34,9 @@ pub struct Arguments {
     /// The emulator. Bochs is for x86-64 with PCIDs, slow, and built by `--setup bochs`.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) emulator: Kind,
+    /// In Bochs: CPUs have AMD's INVLPGB and TLBSYNC, and an INVLPGB names up to N pages beyond the first.
+    #[arg(long, value_name = "N")]
+    pub(crate) invlpgb: Option<u16>,
     /// How many CPUs.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=512))]
     pub(crate) cpus: Option<u32>,
@@ -153,6 +156,7 @@ fn described(arguments: &Arguments) -> Result<Kernel, String> {
         (None, None) => return Err("which kernel? A name, a description, or --image FILE".into()),
     };
     kernel.cpus = arguments.cpus.unwrap_or(kernel.cpus);
+    kernel.invlpgb = arguments.invlpgb.or(kernel.invlpgb);
     kernel.seconds = arguments.seconds.unwrap_or(kernel.seconds);
     kernel.drive = arguments.drive.clone().or(kernel.drive);
     kernel.firmware = arguments.firmware.clone().or(kernel.firmware);

@@ -68,6 +68,9 @@ impl Bochs {
         fs::write(&told, text).map_err(|error| format!("{}: {error}", told.display()))?;
         let mut command = Command::new(self.folder.join("bochs"));
         command.arg("-q").arg("-f").arg(told);
+        if let Some(more) = kernel.invlpgb {
+            command.env("LOOKASIDE_INVLPGB", more.to_string());
+        }
         Ok(command)
     }
 
@@ -173,6 +176,16 @@ mod tests {
             "multiboot /boot/kernel \nmodule /boot/initrd\nboot\n"
         );
         assert_eq!(menu(b"no kernel", "", false), None);
+    }
+
+    #[test]
+    fn invlpgb_is_in_bochs_alone() {
+        use crate::emulator::{Emulator, Kind};
+        let kernel = Kernel::of_image(Path::new("kernel"), "x86_64");
+        let kernel = Kernel { invlpgb: Some(7), ..kernel };
+        let find = |kind| Emulator::find(kind, &kernel, Path::new("/nowhere")).unwrap_err();
+        assert!(find(Kind::Qemu).contains("--emulator bochs"));
+        assert!(find(Kind::Bochs).contains("there is no"));
     }
 
     #[test]

@@ -48,6 +48,12 @@ impl Emulator {
     pub(crate) fn find(kind: Kind, kernel: &Kernel, setup: &Path) -> Result<Self, String> {
         match kind {
             Kind::Qemu => {
+                if kernel.invlpgb.is_some() {
+                    return Err(
+                        "QEMU has no INVLPGB; Bochs as it is built here has: --emulator bochs"
+                            .into(),
+                    );
+                }
                 let machine = Machine::of(&kernel.architecture)?;
                 Qemu::find(machine, setup).map(Self::Qemu)
             }

@@ -50,6 +50,8 @@ pub(crate) struct Kernel {
     pub(crate) memory: u64,
     pub(crate) cpus: u32,
     pub(crate) cpu: Option<String>,
+    /// In Bochs: CPUs have `INVLPGB` and `TLBSYNC`, and this is what CPUID says in `EDX[15:0]` of leaf 8000_0008h.
+    pub(crate) invlpgb: Option<u16>,
     #[serde(default)]
     pub(crate) append: String,
     #[serde(default)]
@@ -131,6 +133,7 @@ impl Kernel {
             memory: 512,
             cpus: 4,
             cpu: None,
+            invlpgb: None,
             append: String::new(),
             arguments: Vec::new(),
             drive_arguments: vec!["-device".into(), "virtio-blk-device,drive=x0".into()],
@@ -190,6 +193,15 @@ mod tests {
             // Where a variable is changes with the configuration.
             assert!(!kernel.task.starts_with("gs+"), "{name}");
         }
+    }
+
+    #[test]
+    fn what_cpuid_says_of_invlpgb_has_16_bits() {
+        let (_, known) = KNOWN.last().expect("there are some");
+        let parse = |line| Kernel::parse("k.toml", &format!("{line}{known}"));
+        assert_eq!(parse("").unwrap().invlpgb, None);
+        assert_eq!(parse("invlpgb = 7\n").unwrap().invlpgb, Some(7));
+        assert!(parse("invlpgb = 65536\n").unwrap_err().starts_with("k.toml:1: "));
     }
 
     #[test]

@@ -282,7 +282,8 @@ void lookaside_arch_boot(struct lookaside_boot *boot)
 		boot->flags |= LOOKASIDE_USER_TABLES;
 	if (pgtable_l5_enabled())
 		boot->flags |= LOOKASIDE_FIVE_LEVELS;
-	/* Without RCU, only the IPI of a flush waits for walkers in software, which have interrupts off. */
-	if (!IS_ENABLED(CONFIG_MMU_GATHER_RCU_TABLE_FREE))
+	/* Without RCU, only the IPI of a flush waits for walkers in software, which have interrupts off. With INVLPGB, PCIDs are
+	 * more than the entry code of KPTI has room for (user_pcid_flush_mask, of 16 bits). */
+	if (!IS_ENABLED(CONFIG_MMU_GATHER_RCU_TABLE_FREE) || boot_cpu_has(X86_FEATURE_PTI))
 		boot->flags |= LOOKASIDE_NO_INVLPGB;
 }

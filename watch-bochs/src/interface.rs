@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The version of this interface.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -125,6 +125,18 @@ extern "C" fn lookaside_bochs_invlpg(watch: &mut Watch, now: &Now, linear: u64) 
 #[unsafe(no_mangle)]
 extern "C" fn lookaside_bochs_invpcid(watch: &mut Watch, now: &Now, kind: u64, descriptor: u64) {
     watch.invpcid(&now.cpu(), kind, descriptor);
+}
+
+/// A CPU executes `INVLPGB`, which does not fault and is not about a guest's ASID.
+#[unsafe(no_mangle)]
+extern "C" fn lookaside_bochs_invlpgb(watch: &mut Watch, now: &Now, rax: u64, ecx: u32, edx: u32) {
+    watch.invlpgb(&now.cpu(), (rax, ecx, edx));
+}
+
+/// A CPU executes `TLBSYNC`.
+#[unsafe(no_mangle)]
+extern "C" fn lookaside_bochs_tlbsync(watch: &mut Watch, now: &Now) {
+    watch.tlbsync(&now.cpu());
 }
 
 /// The run is over, after so many instructions: the report is written.

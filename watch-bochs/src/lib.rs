@@ -1,4 +1,4 @@
-//! The TLB sanitizer for Bochs, whose x86-64 CPUs have PCIDs and `INVPCID`; QEMU's have neither.
+//! The TLB sanitizer for Bochs, whose x86-64 CPUs have PCIDs and `INVPCID`, and `INVLPGB` if it is asked for; QEMU's have none of them.
 //!
 //! Bochs calls functions of its *instrumentation* for each instruction and each access to memory. Those of
 //! `hunt/bochs/instrument.cc` are compiled into it, load this library, and hand on what matters. Bochs executes all CPUs in

@@ -34,7 +34,7 @@ const SECOND: u64 = 0x201;
 const DESCRIPTOR: u64 = 0x2000;
 const DESCRIPTOR_FRAME: u64 = 0x300;
 
-/// One CPU, with PCIDs, whose kernel maps a page.
+/// Two CPUs with PCIDs, whose kernel maps a page. The first does everything, unless a test says otherwise.
 struct Machine {
     watch: Watch,
     cpu: Cpu,
@@ -51,7 +51,7 @@ impl Machine {
         set(SLOT, FIRST << 12 | PRESENT_WRITABLE_USER);
         set(SLOT + 8, DESCRIPTOR_FRAME << 12 | PRESENT_WRITABLE_USER);
         let options = Options::parse("x86_64", ["base=0", "report=/nowhere/report"]).unwrap();
-        let watch = Watch::new(options, 1, Guest { word, bytes: 0x40_0000 });
+        let watch = Watch::new(options, 2, Guest { word, bytes: 0x40_0000 });
         let registers = Registers { cr3: TABLES << 12 | 1, cr4: PCIDE | PGE };
         let cpu =
             Cpu { number: 0, pc: 0x10, user: false, cr0: PG, efer: 1 << 10, registers, gs_base: 0 };
@@ -143,6 +143,35 @@ fn invpcid_removes_what_its_descriptor_names() {
         machine.watch.invpcid(&machine.cpu, kind, DESCRIPTOR + 0x40);
         machine.uses_the_page();
         assert_eq!(machine.found(), found, "type {kind}, PCID {pcid}, {address:#x}");
+    }
+}
+
+#[test]
+fn invlpgb_removes_from_every_cpu_once_its_own_cpu_has_executed_tlbsync() {
+    const PCID: u32 = 1 << 16;
+    let nothing: &[Criterion] = &[];
+    let (wrong, unfinished) = (&[Criterion::WrongFrame][..], &[Criterion::UnfinishedFence][..]);
+    for (operands, syncs, found) in [
+        ((PAGE | 0b111, 0, PCID), Some(0), nothing),
+        ((0b111, 1, PCID), Some(0), nothing),
+        ((0b110, 0, PCID), Some(0), nothing),
+        ((0b1100, 0, 0), Some(0), nothing),
+        ((PAGE | 0b111, 0, 2 * PCID), Some(0), wrong),
+        ((PAGE | 0b111, 0x1_0000, PCID), Some(0), wrong),
+        ((0b111, 0, PCID), Some(0), wrong),
+        ((PAGE | 0b111, 0, PCID), Some(1), unfinished),
+        ((PAGE | 0b111, 0, PCID), None, unfinished),
+    ] {
+        let mut machine = Machine::new();
+        let other = Cpu { number: 1, ..machine.cpu };
+        machine.watch.access(&other, PAGE);
+        machine.remaps();
+        machine.watch.invlpgb(&machine.cpu, operands);
+        if let Some(number) = syncs {
+            machine.watch.tlbsync(&Cpu { number, ..machine.cpu });
+        }
+        machine.watch.access(&other, PAGE);
+        assert_eq!(machine.found(), found, "{operands:x?}, TLBSYNC on {syncs:?}");
     }
 }
 

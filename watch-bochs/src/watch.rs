@@ -18,6 +18,8 @@ use lookaside_watch::{
 use crate::guest::Guest;
 
 const PAGE: u64 = 4096;
+/// Pages in one of the level above the last.
+const LARGE: u64 = 512;
 /// `EFER.LMA`: tables of four or five levels translate.
 const LONG_MODE: u64 = 1 << 10;
 /// How often counts are written down.
@@ -167,11 +169,29 @@ impl Watch {
         self.fence(cpu, effect.ok().and_then(|effect| effect.removes));
     }
 
+    /// A CPU executes `INVLPGB`: what it removes from all CPUs is gone after the next `TLBSYNC` of this one.
+    pub(crate) fn invlpgb(&mut self, cpu: &Cpu, operands: (u64, u32, u32)) {
+        self.catch_up(cpu);
+        let Ok(removes) = rules::invlpgb(cpu.registers, operands, None, LARGE) else { return };
+        self.fence_of(cpu, removes, Reach::All, true);
+    }
+
+    /// A CPU executes `TLBSYNC`.
+    pub(crate) fn tlbsync(&mut self, cpu: &Cpu) {
+        self.catch_up(cpu);
+        self.shadow.complete(&self.guest, cpu.number, true);
+        self.cpus[cpu.number as usize].lane.clear();
+    }
+
     fn fence(&mut self, cpu: &Cpu, removes: Option<Invalidation>) {
-        let Some(removes) = removes else { return };
+        if let Some(removes) = removes {
+            self.fence_of(cpu, removes, Reach::Own, false);
+        }
+    }
+
+    fn fence_of(&mut self, cpu: &Cpu, removes: Invalidation, reach: Reach, pending: bool) {
         let (cpu, pc) = (cpu.number, cpu.pc);
-        let fence = Fence { cpu, pc, removes, reach: Reach::Own, pending: false };
-        self.shadow.fence(&self.guest, fence);
+        self.shadow.fence(&self.guest, Fence { cpu, pc, removes, reach, pending });
         self.cpus[cpu as usize].lane.clear();
     }
 

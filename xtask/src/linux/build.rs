@@ -162,7 +162,7 @@ pub(super) fn kernel(sort: &Sort<'_>) -> Result<PathBuf> {
     if image.is_file() && fs::read_to_string(&built).is_ok_and(|old| old == key) {
         println!("linux: {} is built already", image.display());
     } else {
-        configure(workspace, source, architecture, &folder, &config)?;
+        configure(sort, &folder, &config)?;
         println!("linux: building {}: this takes minutes", image.display());
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         let mut make = sort.make();
@@ -200,18 +200,13 @@ fn make(workspace: &Workspace, source: &Path, architecture: Architecture, to: &P
 }
 
 /// Configures, if it is not configured so already, and refuses a setting that Linux has not taken.
-fn configure(
-    workspace: &Workspace,
-    source: &Path,
-    architecture: Architecture,
-    folder: &Path,
-    wanted: &str,
-) -> Result<()> {
+fn configure(sort: &Sort<'_>, folder: &Path, wanted: &str) -> Result<()> {
     let (fragment, made) = (folder.join("lookaside.config"), folder.join(".config"));
     if !made.is_file() || !fs::read_to_string(&fragment).is_ok_and(|old| old == wanted) {
         write(&fragment, wanted)?;
-        let mut command = make(workspace, source, architecture, folder);
-        command.env("KCONFIG_ALLCONFIG", workspace.root().join(&fragment)).arg("allnoconfig");
+        let mut command = sort.make();
+        let all = sort.workspace.root().join(&fragment);
+        command.env("KCONFIG_ALLCONFIG", all).arg("allnoconfig");
         process::output(&mut command)?;
     }
     let taken = read(&made)?;
@@ -233,7 +228,7 @@ fn configure(
 fn overlay(workspace: &Workspace, architecture: Architecture) -> Result<String> {
     let mut all = String::new();
     for file in workspace.files()? {
-        let is_part = ["linux/include/", "linux/kernel/", "linux/Kbuild."];
+        let is_part = ["linux/include/", "linux/kernel/", "linux/Kbuild.", "linux/Kconfig."];
         let is_of_another = Architecture::ALL
             .into_iter()
             .any(|other| other != architecture && file.contains(other.name()));

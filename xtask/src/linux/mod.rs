@@ -97,7 +97,7 @@ pub(crate) struct Options {
     /// Print what the library takes of memory, by the number of CPUs; builds and boots no Linux.
     #[arg(long, conflicts_with_all = ["stock", "tests", "selftests", "stress", "functions", "turns", "irqs_off", "tags", "drop", "source", "bios"])]
     memory: bool,
-    /// This source of Linux 6.12 in place of Debian's; one line is added to a Makefile in it.
+    /// This source of Linux 6.12 in place of Debian's; a line is added to a Makefile in it, and on x86-64 to Kconfig.
     #[arg(long, value_name = "FOLDER")]
     source: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The source of Linux: Debian's package, unpacked once, with one line added.
+//! The source of Linux: Debian's package, unpacked once, with the lines added that include ours.
 
 use std::{
     env, fs,
@@ -16,6 +16,9 @@ use crate::{
 /// Debian's package, and the version that the overlay is for.
 const PACKAGE: &str = "linux-source-6.12";
 const VERSION: &str = "6.12";
+/// What x86's configuration reads of ours.
+const KCONFIG: &str =
+    "source \"$(if-success,test -n '$(LOOKASIDE)',$(LOOKASIDE)/Kconfig.x86_64,/dev/null)\"\n";
 /// Written when all is unpacked.
 const UNPACKED: &str = ".unpacked";
 
@@ -140,7 +143,7 @@ fn package_in(folder: &Path) -> Result<Option<PathBuf>> {
     }))
 }
 
-/// Refuses another version, and adds the line that includes ours; without the variable it includes nothing.
+/// Refuses another version, and adds the lines that include ours; without the variable they include nothing.
 pub(super) fn prepare(source: &Path, architecture: Architecture) -> Result<()> {
     let version = version(&read(&source.join("Makefile"))?);
     if version.as_deref() != Some(VERSION) {
@@ -150,13 +153,22 @@ pub(super) fn prepare(source: &Path, architecture: Architecture) -> Result<()> {
             source.display()
         )));
     }
-    let file = source.join(format!("arch/{}/mm/Makefile", architecture.linux()));
-    let text = read(&file)?;
-    let line = format!("-include $(LOOKASIDE)/Kbuild.{}\n", architecture.name());
-    if !text.ends_with(&line) {
-        fs::write(&file, text + &line).context(|| format!("writing {}", file.display()))?;
+    let folder = source.join("arch").join(architecture.linux());
+    let include = format!("-include $(LOOKASIDE)/Kbuild.{}\n", architecture.name());
+    append(&folder.join("mm/Makefile"), &include)?;
+    match architecture {
+        Architecture::X86_64 => append(&folder.join("Kconfig"), KCONFIG),
+        Architecture::Arm64 | Architecture::Riscv64 => Ok(()),
     }
-    Ok(())
+}
+
+/// Adds a line at the end of a file, once.
+fn append(file: &Path, line: &str) -> Result<()> {
+    let text = read(file)?;
+    if text.ends_with(line) {
+        return Ok(());
+    }
+    fs::write(file, text + line).context(|| format!("writing {}", file.display()))
 }
 
 /// The first two numbers of it.
@@ -175,12 +187,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_of_another_version_is_refused_and_the_line_is_added_once() {
+    fn a_source_of_another_version_is_refused_and_the_lines_are_added_once() {
         let folder = env::temp_dir().join(format!("lookaside-linux-{}", std::process::id()));
-        let mm = folder.join("arch/arm64/mm");
-        fs::create_dir_all(&mm).unwrap();
+        let [arm, x86] = ["arch/arm64", "arch/x86"].map(|place| folder.join(place));
+        for place in [&arm, &x86] {
+            fs::create_dir_all(place.join("mm")).unwrap();
+            fs::write(place.join("mm/Makefile"), "obj-y := a.o\n").unwrap();
+            fs::write(place.join("Kconfig"), "config A\n").unwrap();
+        }
         fs::write(folder.join("Makefile"), "VERSION = 6\nPATCHLEVEL = 13\n").unwrap();
-        fs::write(mm.join("Makefile"), "obj-y := a.o\n").unwrap();
         let refused = prepare(&folder, Architecture::Arm64).unwrap_err().to_string();
         assert!(
             refused.contains("for Linux 6.12") && refused.contains("holds Linux 6.13"),
@@ -192,9 +207,14 @@ mod tests {
         fs::write(folder.join("Makefile"), "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\n").unwrap();
         for _ in 0..2 {
             prepare(&folder, Architecture::Arm64).unwrap();
+            prepare(&folder, Architecture::X86_64).unwrap();
         }
-        let text = fs::read_to_string(mm.join("Makefile")).unwrap();
-        assert_eq!(text, "obj-y := a.o\n-include $(LOOKASIDE)/Kbuild.arm64\n");
+        let made = |place: &Path| read(&place.join("mm/Makefile")).unwrap();
+        assert_eq!(made(&arm), "obj-y := a.o\n-include $(LOOKASIDE)/Kbuild.arm64\n");
+        assert_eq!(made(&x86), "obj-y := a.o\n-include $(LOOKASIDE)/Kbuild.x86_64\n");
+        let configured = |place: &Path| read(&place.join("Kconfig")).unwrap();
+        assert_eq!(configured(&arm), "config A\n");
+        assert_eq!(configured(&x86), format!("config A\n{KCONFIG}"));
         fs::remove_dir_all(&folder).unwrap();
     }
 }
