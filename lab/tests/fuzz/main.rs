@@ -230,7 +230,7 @@ fn parts_of_a_check() {
 
 #[test]
 fn measurements() {
-    fuzz(&[include_bytes!("../../../simulation/tests/calibrate/guest.json")], |bytes| {
+    fuzz(&[include_bytes!("../../../simulation/tests/all/calibrate/guest.json")], |bytes| {
         if let Err(why) = serde_json::from_slice::<calibrate::Recording>(bytes) {
             refusal(why);
         }
