@@ -279,7 +279,7 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
 
 /// The most that the library may take of Linux's time on any trace and machine, with refills and of what is known, and
 /// the medians: what it takes today, so that it does not grow. The goals are 1.02 and 1.00, and 0.9 for both medians.
-const AGAINST_LINUX: [&str; 4] = ["--most", "1.03", "--most-known", "1.07"];
+const AGAINST_LINUX: [&str; 4] = ["--most", "1.03", "--most-known", "1.05"];
 const MEDIANS: [&str; 4] = ["--median", "0.96", "--median-known", "0.61"];
 
 /// The library's time as part of Linux's, on every trace: on some machines, about 20 seconds of one CPU, or on all,
