@@ -47,7 +47,7 @@ fn json(outcome: &Outcome) -> Result<String, String> {
 }
 
 #[cfg(test)]
-#[path = "../../lab/tests/schemas/schema.rs"]
+#[path = "../../lab/tests/all/schemas/schema.rs"]
 mod schema;
 
 #[cfg(test)]

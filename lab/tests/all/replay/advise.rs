@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// A program with several threads in one space, which Linux gives a tag for `INVLPGB`.
 const THREADS: &str = "traces/corpus/judged/workers.trace";
-const GENOA: &str = include_str!("../../../machines/genoa.toml");
+const GENOA: &str = include_str!("../../../../machines/genoa.toml");
 const BROADCASTS: [&str; 5] =
     ["broadcast_issue", "fabric_operation", "fabric_sync", "fabric_latency", "fabric_victim"];
 

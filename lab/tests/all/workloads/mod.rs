@@ -4,31 +4,14 @@ mod experiments;
 mod run;
 mod sweep;
 
-use std::{
-    fs,
-    process::{Command, Output},
-};
+use std::fs;
 
-fn lab(arguments: &[&str]) -> Output {
-    let lab = env!("CARGO_BIN_EXE_lookaside");
-    Command::new(lab).args(arguments).output().expect("the program can be started")
-}
-
-/// What it says about arguments that it refuses.
-#[track_caller]
-fn refused(arguments: &[&str]) -> String {
-    let output = lab(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-    assert!(output.stdout.is_empty(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stderr).expect("messages are text")
-}
+use crate::program::{self, lab, refused};
 
 /// What it writes, in one line: sentences are wrapped.
 #[track_caller]
 fn written(arguments: &[&str]) -> String {
-    let output = lab(arguments);
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    let text = String::from_utf8(output.stdout).expect("results are text");
+    let text = program::written(arguments);
     if arguments.contains(&"csv") {
         return text;
     }

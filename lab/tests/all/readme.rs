@@ -5,10 +5,10 @@ use std::process::Command;
 
 use lookaside_scenarios::zoo::{self, Expected};
 
-const README: &str = include_str!("../../README.md");
-const EVIDENCE: &str = include_str!("../../docs/evidence.md");
-const ADVISE: &str = include_str!("../../docs/advise.md");
-const COSTS: &str = include_str!("../../docs/costs.md");
+const README: &str = include_str!("../../../README.md");
+const EVIDENCE: &str = include_str!("../../../docs/evidence.md");
+const ADVISE: &str = include_str!("../../../docs/advise.md");
+const COSTS: &str = include_str!("../../../docs/costs.md");
 
 /// Finds the pieces that a page shows after a mark, in their order, in what was printed.
 #[track_caller]
@@ -54,8 +54,8 @@ fn what_the_commands_write_is_ignored_by_git() {
     let pages = [
         README,
         ADVISE,
-        include_str!("../../docs/server.md"),
-        include_str!("../../docs/replay.md"),
+        include_str!("../../../docs/server.md"),
+        include_str!("../../../docs/replay.md"),
     ];
     let mut names: Vec<&str> = pages.into_iter().flat_map(written).collect();
     for name in ["threads", "mine.trace", "out", "t.pftrace", "mine.toml", "server.trace"] {
@@ -140,7 +140,7 @@ fn the_page_on_mechanisms_shows_what_is_advised() {
 
 /// What `docs/against-linux.md` says below a table.
 fn against_linux(table: usize) -> &'static str {
-    const PAGE: &str = include_str!("../../docs/against-linux.md");
+    const PAGE: &str = include_str!("../../../docs/against-linux.md");
     PAGE.lines().filter(|line| line.contains(" pairs: median ")).nth(table).unwrap()
 }
 
@@ -247,7 +247,7 @@ fn the_pages_say_how_many_protocols_were_rebuilt() {
 
 /// The numbers in the row of `docs/mutants.md` that begins so: mutants, found by exploration, by a test, excused, not known.
 fn mutants(row: &str) -> [usize; 5] {
-    const PAGE: &str = include_str!("../../docs/mutants.md");
+    const PAGE: &str = include_str!("../../../docs/mutants.md");
     let (_, table) = PAGE.split_once("<!-- written by ").expect("the table");
     let begin = format!("| {row} | ");
     let numbers = table.lines().find_map(|line| line.strip_prefix(&begin)).expect("the row");
@@ -265,7 +265,7 @@ fn the_pages_say_what_the_table_of_mutants_says() {
     let [by_hand, by_exploration, by_test, ..] = mutants("written by hand");
     let [generated, explored, tested, excused, unknown] = mutants("all that are generated");
     let moved: usize = ["`swap`", "`reread`", "`loop`"].map(|kind| mutants(kind)[4]).iter().sum();
-    let in_c = include_str!("../../mutants/c.toml").matches("[[mutant]]").count();
+    let in_c = include_str!("../../../mutants/c.toml").matches("[[mutant]]").count();
     assert_eq!(by_hand, by_exploration + by_test, "all are found");
     says(
         README,
@@ -298,7 +298,7 @@ fn the_pages_say_what_the_table_of_mutants_says() {
 
 /// What `docs/litmus.md` says of a suite: its tests, and how many end as they should.
 fn suite(row: &str) -> [&'static str; 2] {
-    const PAGE: &str = include_str!("../../docs/litmus.md");
+    const PAGE: &str = include_str!("../../../docs/litmus.md");
     let begin = format!("| {row} | ");
     let cells = PAGE.lines().find_map(|line| line.strip_prefix(&begin)).expect("the row");
     let cells: Vec<&str> = cells.split(" | ").collect();

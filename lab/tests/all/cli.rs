@@ -1,32 +1,15 @@
 //! The command line: what it refuses, what it writes, and that it writes the same each time.
 
-use std::{
-    fs,
-    process::{Command, Output},
-};
+use std::fs;
 
-fn lab(arguments: &[&str]) -> Output {
-    let lab = env!("CARGO_BIN_EXE_lookaside");
-    Command::new(lab).args(arguments).output().expect("the program can be started")
-}
+use crate::program::{self, lab, written};
 
-/// What it says about arguments that it refuses.
+/// The line that it says about arguments that it refuses.
 #[track_caller]
 fn refused(arguments: &[&str]) -> String {
-    let output = lab(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
-    assert!(output.stdout.is_empty(), "{arguments:?}: {output:?}");
-    let text = String::from_utf8(output.stderr).expect("messages are text");
+    let text = program::refused(arguments);
     assert_eq!(text.lines().count(), 1, "{text}");
     text.trim_end().to_owned()
-}
-
-/// What it writes.
-#[track_caller]
-fn written(arguments: &[&str]) -> String {
-    let output = lab(arguments);
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).expect("results are text")
 }
 
 /// A machine with four CPUs, as a file.

@@ -5,7 +5,7 @@ use std::{fs, process::Command};
 use lookaside_simulation::{calibrate::Recording, data::Machine};
 
 /// The recording that the tests of calibration are about.
-const GUEST: &str = include_str!("../../../simulation/tests/all/calibrate/guest.json");
+const GUEST: &str = include_str!("../../../../simulation/tests/all/calibrate/guest.json");
 
 fn guest() -> Recording {
     serde_json::from_str(GUEST).expect("the recording can be read")
