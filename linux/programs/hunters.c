@@ -406,11 +406,25 @@ static void compact(void)
 	must(write_file("/proc/sys/vm/compact_memory", "1"), "compact_memory");
 }
 
+/* In each round from another place, with memory that is free again in between: what was moved has no reason to move once more. */
 static uint64_t compaction(uint64_t rounds, uint64_t *stale)
 {
-	step = PAGE;
-	page = pages(NULL, WORDS * PAGE);
-	return moved(rounds, stale, compact);
+	uint64_t seen = 0;
+
+	step = 64 * PAGE;
+	while (rounds--) {
+		char *memory = pages(NULL, WORDS * step);
+		must(madvise(memory, WORDS * step, MADV_NOHUGEPAGE) == 0, "madvise");
+		for (size_t at = 0; at < WORDS * step; at += PAGE)
+			memory[at] = 0;
+		for (size_t at = 0; at < WORDS * step; at += step)
+			madvise(memory + at + PAGE, step - PAGE, MADV_DONTNEED);
+		page = (word *)memory;
+		atomic_store(&over, false);
+		atomic_store(&stale_seen, 0);
+		seen += moved(1, stale, compact);
+	}
+	return seen;
 }
 
 /* -- Many address spaces: each reads its own page -------------------------------------------------------------------- */
