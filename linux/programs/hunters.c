@@ -323,14 +323,18 @@ static uint64_t fork_copy(uint64_t rounds, uint64_t *stale)
 /* -- Pages that move below the writer's feet: swapped out, made huge, split, compacted -------------------------------- */
 
 #define WORDS 64 /* pages that the writer uses: more than a CPU holds back from the lists of reclaim */
+/* Between them. In pages it is odd: where a TLB has one place for each page, by the low bits of its number, they have places of their own. */
 static size_t step;
+static uint64_t last[WORDS];
+static _Atomic bool rests;
 static _Atomic uint64_t sweeps;
 
-/* Each word is what this thread wrote last; another value is a store that went to a frame which was no longer the page's. */
+/*
+ * Each word is what this thread wrote last; another value is a store that went to a frame which was no longer the page's. While `hold`
+ * is set, the thread rests after a sweep.
+ */
 static void *remembers(void *unused)
 {
-	uint64_t last[WORDS] = { 0 };
-
 	(void)unused;
 	pin(1 % cpus());
 	while (!atomic_load_explicit(&over, memory_order_relaxed)) {
@@ -344,20 +348,45 @@ static void *remembers(void *unused)
 		}
 		atomic_fetch_add(&sweeps, 1);
 		relax();
+		while (atomic_load(&hold) && !atomic_load(&over)) {
+			atomic_store(&rests, true);
+			relax();
+		}
 	}
 	return NULL;
+}
+
+/* What is in the frames is what the writer has stored: who has a stale entry finds its own stores there, and nobody else does. */
+static void compare(void)
+{
+	atomic_store(&rests, false);
+	atomic_store(&hold, true);
+	while (!atomic_load(&rests))
+		relax();
+	for (size_t i = 0; i < WORDS; i++) {
+		uint64_t found = 0;
+		struct iovec here = { &found, sizeof(found) };
+		struct iovec there = { (char *)page + i * step, sizeof(found) };
+		/* By the kernel, which finds the frame in the page table. */
+		must(process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof(found), "process_vm_readv");
+		if (found != last[i])
+			atomic_fetch_add(&stale_seen, 1);
+	}
+	atomic_store(&hold, false);
 }
 
 static uint64_t moved(uint64_t rounds, uint64_t *stale, void (*move)(void))
 {
 	uint64_t seen = 0, caught = 0;
-	pthread_t thread = start(remembers);
 
+	memset(last, 0, sizeof(last));
+	pthread_t thread = start(remembers);
 	for (uint64_t i = 0; i < rounds; i++) {
 		uint64_t before = atomic_load(&sweeps);
 		move();
 		while (atomic_load(&sweeps) < before + 2)
 			relax();
+		compare();
 		if (atomic_load(&stale_seen) == caught)
 			seen++;
 		caught = atomic_load(&stale_seen);
@@ -396,7 +425,7 @@ static uint64_t huge_pages(uint64_t rounds, uint64_t *stale)
 {
 	char *memory = pages(NULL, 2 * HUGE_PAGE);
 
-	step = HUGE_PAGE / WORDS;
+	step = 7 * PAGE;
 	page = (word *)(((uintptr_t)memory + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
 	return moved(rounds, stale, collapse_and_split);
 }
@@ -411,7 +440,7 @@ static uint64_t compaction(uint64_t rounds, uint64_t *stale)
 {
 	uint64_t seen = 0;
 
-	step = 64 * PAGE;
+	step = 65 * PAGE;
 	while (rounds--) {
 		char *memory = pages(NULL, WORDS * step);
 		must(madvise(memory, WORDS * step, MADV_NOHUGEPAGE) == 0, "madvise");
