@@ -370,14 +370,14 @@ impl Machine {
         let group = self.model.interrupt_group;
         let mut left = mask;
         let mut last_group = u32::MAX;
+        let until = self.cpu().sent.until;
         while left != 0 {
             let target = first + left.trailing_zeros();
             left &= left - 1;
             if target as usize >= self.cpus.len() || target == from {
                 continue;
             }
-            let is_measured = self.cpu().sent.until.is_some();
-            if target / group != last_group && !is_measured {
+            if target / group != last_group && until.is_none() {
                 last_group = target / group;
                 self.charge_price(Cause::Sends, Price::InterruptSend);
             }
@@ -386,9 +386,8 @@ impl Machine {
             self.note_interrupt(target as usize, arrival);
             self.pend(target as usize, arrival);
         }
-        if let Some((until, _)) = self.cpu().sent.until {
-            let now = self.cpu().now;
-            self.charge(Cause::Sends, until.saturating_sub(now));
+        if let Some((until, _)) = until {
+            self.charge_until(Cause::Sends, until);
         }
     }
 

@@ -2,18 +2,13 @@
 //! architectures ask for none. A10 to A12, X4 and R11 are the rules in the documentation of the
 //! adversary.
 
-use crate::common::{Programs, programs};
+use crate::common::{Programs, load, programs};
 use lookaside::{
-    arch::{
-        aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},
-        riscv64::Instructions as _,
-        x86_64::Instructions as _,
-    },
+    arch::aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},
     platform::{CpuId, Ordering::Relaxed, Word as _},
 };
 use lookaside_machine::adversary::{
-    Access, Arch, Bbm, Config, Frame, Rule, Word, access, arm, as_cpu, oracle, outcome, riscv,
-    tables, x86,
+    Access, Arch, Bbm, Config, Frame, Rule, Word, access, arm, as_cpu, oracle, outcome, tables,
 };
 
 const VA: u64 = 0x5000;
@@ -25,17 +20,6 @@ struct World {
     pte: &'static Word,
     parent: &'static Word,
     seen: Word,
-}
-
-fn load(arch: Arch, root: Frame) {
-    match arch {
-        Arch::Arm => {
-            arm::Insn.write_ttbr0(root.address() | 3 << 48);
-            arm::Insn.isb();
-        }
-        Arch::X86 => x86::Insn.write_cr3(root.address()),
-        Arch::Riscv => riscv::Insn.write_satp(8 << 60 | 3 << 44 | root.0),
-    }
 }
 
 fn world(arch: Arch, access: Access) -> World {

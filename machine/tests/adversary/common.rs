@@ -2,9 +2,12 @@
 
 use std::rc::Rc;
 
-use lookaside::platform::CpuId;
+use lookaside::{
+    arch::{aarch64::Instructions as _, riscv64::Instructions as _, x86_64::Instructions as _},
+    platform::CpuId,
+};
 use lookaside_machine::{
-    adversary::{Buffers, Config, Rule, Scenario, leak},
+    adversary::{Arch, Buffers, Config, Frame, Rule, Scenario, arm, leak, riscv, x86},
     explore::{Budget, Explorer, Report},
 };
 
@@ -159,4 +162,16 @@ pub(crate) fn outcomes<W: 'static>(programs: &Programs<W>, buffers: Buffers) -> 
     programs.config.buffers = buffers;
     programs.config.check_private = false;
     programs.holds().outcomes.into_iter().collect()
+}
+
+/// Loads a root: under the ASID 3, on x86 without a PCID.
+pub(crate) fn load(arch: Arch, root: Frame) {
+    match arch {
+        Arch::Arm => {
+            arm::Insn.write_ttbr0(root.address() | 3 << 48);
+            arm::Insn.isb();
+        }
+        Arch::X86 => x86::Insn.write_cr3(root.address()),
+        Arch::Riscv => riscv::Insn.write_satp(8 << 60 | 3 << 44 | root.0),
+    }
 }

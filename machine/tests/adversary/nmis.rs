@@ -1,6 +1,6 @@
 //! NMIs: they come at any step, whatever is masked, and find what a handler of theirs must not use.
 
-use crate::common::programs;
+use crate::common::{Programs, programs};
 use lookaside::{
     arch::x86_64::Instructions as _,
     platform::{
@@ -164,7 +164,7 @@ struct Mapped {
 }
 
 /// CPU 1 rests in a space, and CPU 0 takes the page from it.
-fn taken_from_one_that_rests(uses: bool) -> crate::common::Programs<Mapped> {
+fn taken_from_one_that_rests(uses: bool) -> Programs<Mapped> {
     let build = || {
         let (root, table) = (tables::allocate(), tables::allocate());
         tables::word(root, 0).store(tables::table(table), Relaxed);

@@ -1,7 +1,7 @@
 //! Accessed and dirty bits that hardware sets, and software that loses them. The numbers A14, X1 to
 //! X11 and R9 are those of the rules in the documentation of the adversary.
 
-use crate::common::{Programs, programs};
+use crate::common::{Programs, load, programs};
 use lookaside::{
     arch::{
         aarch64::{Dsb, Instructions as _, Scope, Tlbi, TlbiOp},
@@ -27,17 +27,6 @@ struct World {
     root: Frame,
     pte: &'static Word,
     seen: Word,
-}
-
-fn load(arch: Arch, root: Frame) {
-    match arch {
-        Arch::Arm => {
-            arm::Insn.write_ttbr0(root.address() | 3 << 48);
-            arm::Insn.isb();
-        }
-        Arch::X86 => x86::Insn.write_cr3(root.address()),
-        Arch::Riscv => riscv::Insn.write_satp(8 << 60 | 3 << 44 | root.0),
-    }
 }
 
 /// A page with the given flags; CPU 1 runs its space, and CPU 0 does not.
