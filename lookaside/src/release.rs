@@ -54,7 +54,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
         let Some(context) = T::context_id(self.tlb, space) else { return };
         let mut under_way = None;
         for word in space.residents().scan() {
-            let resident = word.not_absent();
+            let resident = word.looked_at(true);
             let mut targets = Targets { mask: 0, ..resident };
             let mut named = 0;
             for cpu in resident.iter().filter(|&cpu| cpu != self.id()) {

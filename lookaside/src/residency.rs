@@ -1,4 +1,4 @@
-//! Residency: which CPUs may hold translations of a space (`mm_cpumask` with a third state), in two bits for
+//! Residency: which CPUs may hold translations of a space (`mm_cpumask` with two states more), in two bits for
 //! each CPU.
 
 use crate::{
@@ -7,23 +7,27 @@ use crate::{
     word::{Ordering, Word},
 };
 
-/// The number of CPUs of one word. Each CPU has a Present bit in the lower half of the word, and at the same
-/// place in the upper half a bit that is set unless the CPU is absent.
+/// The number of CPUs of one word. Each CPU has a bit in either half of the word, at the same place. A flush of pages looks at
+/// CPUs whose upper bit is set, one of tables at those that have either. Both are set if the CPU is present, the upper one if it
+/// is stale, and the lower one if it is lazy.
 pub(crate) const CPUS_PER_WORD: u32 = 32;
-/// The Present bits of a word.
-const PRESENT: u64 = (1 << CPUS_PER_WORD) - 1;
+/// The lower half of a word.
+const LOWER: u64 = (1 << CPUS_PER_WORD) - 1;
 
 /// What one CPU may hold of a space.
 ///
-/// On switch-in a CPU publishes the space that it switches to, sets its Present bit, then loads the root. If
-/// the bit was clear, it flushes what it may have missed first. So a CPU in any state but *present* flushes
-/// at its next switch-in. Only an initiator that holds the space's residency lock clears a Present bit, and
-/// only then does it read whether the CPU is switching in: one of the two sees the other.
+/// On switch-in a CPU publishes the space that it switches to, makes itself present, then loads the root. If
+/// it was not present, it flushes what it may have missed first; so it does when it ends lazy mode. So a CPU in any state but
+/// *present* flushes before it uses a page of the space. Only an initiator that holds the space's residency lock takes a CPU's
+/// presence, and only then does it read whether the CPU is switching in: one of the two sees the other.
 #[doc(alias = "mm_cpumask")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residency {
     /// The CPU does not run the space, and flushes before it does. Initiators skip it.
     Absent,
+    /// As absent, but the CPU may have the root loaded (lazy mode), or hold walks of the tables. Initiators skip it unless tables
+    /// are freed.
+    Lazy,
     /// The CPU flushes at its next switch-in, but it may be running the space now.
     Stale,
     /// The CPU may hold any translation of the space, and has missed no flush.
@@ -33,7 +37,8 @@ pub enum Residency {
 impl Residency {
     const fn of(word: u64, place: u32) -> Self {
         match (word >> place & 1 != 0, word >> place >> CPUS_PER_WORD & 1 != 0) {
-            (true, _) => Self::Present,
+            (true, true) => Self::Present,
+            (true, false) => Self::Lazy,
             (false, true) => Self::Stale,
             (false, false) => Self::Absent,
         }
@@ -92,47 +97,33 @@ impl<'a, W: Word> Residents<'a, W> {
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + use<'a, W> {
         self.words.iter().enumerate().flat_map(|(index, word)| {
             // Relaxed: a snapshot for people.
-            Word32::new(index, word.load(Ordering::Relaxed)).not_absent().iter()
+            Word32::new(index, word.load(Ordering::Relaxed)).looked_at(true).iter()
         })
     }
 
-    /// Whether the CPU whose Present bit is this one, and which is switching in, is present.
+    /// Whether the CPU that has these bits, and which is switching in, is present.
     #[inline]
-    pub(crate) fn is_present(&self, bit: PresentBit) -> bool {
+    pub(crate) fn is_present(&self, me: CpuBits) -> bool {
         // ORDER O-PRESENT (pairs with O-MARK-STALE, F-GENERATION): this CPU has published that it is
-        // switching in before it reads its residency. Either an initiator that clears the bit sees the
-        // former, or this load sees the bit clear.
-        let Some(word) = self.words.get(bit.word as usize) else { return false };
-        word.load(Ordering::SeqCst) & u64::from(bit.mask) != 0
+        // switching in before it reads its residency. Either an initiator that takes its presence sees the
+        // former, or this load sees that it is gone.
+        let Some(word) = self.words.get(me.word as usize) else { return false };
+        word.load(Ordering::SeqCst) | me.others == u64::MAX
     }
 
-    /// Whether every CPU but the one that has this Present bit is absent.
+    /// Whether a flush, of tables if `tables`, need look at no CPU but the one that has these bits.
     #[inline]
-    pub(crate) fn none_but(&self, me: PresentBit) -> bool {
-        let not_absent = |word: &W| word.load(Ordering::SeqCst) >> CPUS_PER_WORD; // As O-SCAN.
+    pub(crate) fn none_but(&self, me: CpuBits, tables: bool) -> bool {
+        // The loads are as O-SCAN.
         match self.words {
             // Most machines; without a loop. The bit of a CPU that the space has room for is in a word that there is.
-            [only] => not_absent(only) & !u64::from(me.mask) == 0,
+            [only] => looked_at(only.load(Ordering::SeqCst), tables) & !u64::from(me.mask) == 0,
             [first, second] => {
-                (not_absent(first) | not_absent(second) << CPUS_PER_WORD) & !me.in_two_words == 0
+                let first = looked_at(first.load(Ordering::SeqCst), tables);
+                let second = looked_at(second.load(Ordering::SeqCst), tables);
+                (first | second << CPUS_PER_WORD) & !me.in_two_words == 0
             }
-            words => none_of_many_but(words, me.word, me.mask),
-        }
-    }
-
-    /// Whether every CPU but the one that has this Present bit is absent or stale.
-    #[inline]
-    pub(crate) fn none_present_but(&self, me: PresentBit) -> bool {
-        let present = |word: &W| word.load(Ordering::SeqCst) & PRESENT; // As O-SCAN.
-        match self.words {
-            [only] => present(only) & !u64::from(me.mask) == 0,
-            [first, second] => {
-                (present(first) | present(second) << CPUS_PER_WORD) & !me.in_two_words == 0
-            }
-            words => words.iter().enumerate().all(|(index, word)| {
-                let others = present(word);
-                others == 0 || index == me.word as usize && others == u64::from(me.mask)
-            }),
+            words => none_of_many_but(words, (me.word, me.mask), tables),
         }
     }
 
@@ -148,31 +139,41 @@ impl<'a, W: Word> Residents<'a, W> {
     /// The words, each at one moment.
     pub(crate) fn scan(&self) -> impl Iterator<Item = Word32> + use<'a, W> {
         self.words.iter().enumerate().map(|(index, word)| {
-            // ORDER O-SCAN (pairs with O-MARK-PRESENT, O-REMOVE-ALL): after F-GENERATION or F-ANNOUNCE.
+            // ORDER O-SCAN (pairs with O-MARK-PRESENT, O-REMOVE, O-REMOVE-ALL): after F-GENERATION or F-ANNOUNCE.
             Word32::new(index, word.load(Ordering::SeqCst))
         })
     }
 
-    /// Clears the Present bits of these CPUs, so that they flush at their next switch-in. For the holder of
+    /// Makes those of these CPUs stale that are not absent, so that they flush at their next switch-in. For the holder of
     /// the residency lock.
     pub(crate) fn mark_stale(&self, cpus: Targets) {
-        // ORDER O-MARK-STALE (pairs with O-PRESENT): before the holder reads whether they are switching in.
-        self.word(cpus).fetch_and(!cpus.mask, Ordering::SeqCst);
+        let word = self.word(cpus);
+        // Relaxed: a first guess.
+        let mut now = word.load(Ordering::Relaxed);
+        loop {
+            let next = now & !cpus.mask | (now & cpus.mask) << CPUS_PER_WORD;
+            // ORDER O-MARK-STALE (pairs with O-PRESENT): before the holder reads whether they are switching in.
+            match word.compare_exchange(now, next, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(found) => now = found,
+            }
+        }
     }
 
-    /// Makes those of these CPUs absent that have not switched in since [`Self::mark_stale`]. For the holder
-    /// of the residency lock, after it has made sure that they do not run the space.
-    pub(crate) fn remove(&self, cpus: Targets) {
+    /// Makes those of these CPUs lazy that are in `lazy`, and the others absent, but none that has switched in since
+    /// [`Self::mark_stale`]. For the holder of the residency lock, after it has made sure that they use no page of the space.
+    pub(crate) fn remove(&self, cpus: Targets, lazy: u64) {
         let word = self.word(cpus);
         // Relaxed: a first guess.
         let mut now = word.load(Ordering::Relaxed);
         loop {
             // A CPU that is present has switched in meanwhile, and only the holder of the lock could mark
             // it stale again.
-            let next = now & !((cpus.mask & !now) << CPUS_PER_WORD);
-            // ORDER O-REMOVE (pairs with O-MARK-PRESENT): a CPU that finds itself absent at switch-in also
-            // finds the flag that absent CPUs may hold entries (O-STALE). For the rest Relaxed would
-            // do: a CPU that switches in later is not present, whether it is absent or stale.
+            let stale = cpus.mask & !now;
+            let next = now & !(stale << CPUS_PER_WORD) | lazy & stale;
+            // ORDER O-REMOVE (pairs with O-MARK-PRESENT, O-SCAN): a CPU that finds itself absent at switch-in also
+            // finds the flag that absent CPUs may hold entries (O-STALE); and an initiator that skips a CPU as lazy or absent
+            // sees all that its user code did, as the holder did (O-LAZY, O-LAZY-READ).
             match word.compare_exchange(now, next, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(found) => now = found,
@@ -198,13 +199,19 @@ impl<'a, W: Word> Residents<'a, W> {
     }
 }
 
-/// Whether every CPU of these words is absent, but one whose bit is `mask` in the word with the number `word`.
+/// The CPUs of a word that a flush looks at, of tables if `tables`.
 #[inline]
-fn none_of_many_but<W: Word>(words: &[W], word: u32, mask: u32) -> bool {
-    let not_absent = |word: &W| word.load(Ordering::SeqCst) >> CPUS_PER_WORD; // As O-SCAN.
+const fn looked_at(word: u64, tables: bool) -> u64 {
+    let pages = word >> CPUS_PER_WORD;
+    if tables { pages | word & LOWER } else { pages }
+}
+
+/// [`Residents::none_but`] the CPU whose bit is `mask` in the word with the number `word`.
+#[inline]
+fn none_of_many_but<W: Word>(words: &[W], (word, mask): (u32, u32), tables: bool) -> bool {
     let (mine, own) = (word as usize, u64::from(mask));
     let is_free = |index: usize, word: &W| {
-        let others = not_absent(word);
+        let others = looked_at(word.load(Ordering::SeqCst), tables); // As O-SCAN.
         others == 0 || index == mine && others == own
     };
     if words.len() < BLOCK {
@@ -213,25 +220,26 @@ fn none_of_many_but<W: Word>(words: &[W], word: u32, mask: u32) -> bool {
     let (before, after) = words.split_at(mine.min(words.len()));
     let others = after.split_first().map_or(&[][..], |(_, others)| others);
     let own = after.first().is_none_or(|own| is_free(mine, own));
-    own && all_absent(before) && all_absent(others)
+    own && none_of(before, tables) && none_of(others, tables)
 }
 
 /// So many words are looked at together where there are so many.
 const BLOCK: usize = 16;
 
-/// Whether every CPU of these words is absent. A machine of 4096 CPUs has 128 words.
+/// [`Residents::none_but`] nobody. A machine of 4096 CPUs has 128 words.
 #[inline(never)]
-fn all_absent<W: Word>(words: &[W]) -> bool {
-    let are_absent = |words: &[W]| {
+fn none_of<W: Word>(words: &[W], tables: bool) -> bool {
+    let looked_at = if tables { u64::MAX } else { !LOWER };
+    let none_of = |words: &[W]| {
         let all = words.iter().fold(0, |all, word| all | word.load(Ordering::SeqCst)); // As O-SCAN.
-        all >> CPUS_PER_WORD == 0
+        all & looked_at == 0
     };
     match words.last_chunk::<BLOCK>() {
-        None => are_absent(words),
+        None => none_of(words),
         // What does not fill a block is in this one, with words before it.
         Some(last) => {
             let (blocks, _) = words.as_chunks::<BLOCK>();
-            blocks.iter().all(|block| are_absent(block)) && are_absent(last)
+            blocks.iter().all(|block| none_of(block)) && none_of(last)
         }
     }
 }
@@ -248,46 +256,50 @@ impl Word32 {
         Self { first: CpuId(index as u32 * CPUS_PER_WORD), bits }
     }
 
-    /// The CPUs that may run the space, or hold entries of it.
+    /// The CPUs that a flush looks at, of tables if `tables`: they may run the space, or hold entries of it.
     #[inline]
-    pub(crate) const fn not_absent(self) -> Targets {
-        Targets { first: self.first, mask: self.bits >> CPUS_PER_WORD }
+    pub(crate) const fn looked_at(self, tables: bool) -> Targets {
+        Targets { first: self.first, mask: looked_at(self.bits, tables) }
     }
 
-    /// The same, without the CPU that has this Present bit.
+    /// The same, without the CPU that has these bits.
     #[inline]
-    pub(crate) const fn not_absent_but(self, me: PresentBit) -> Targets {
-        let all = self.not_absent();
+    pub(crate) const fn looked_at_but(self, me: CpuBits, tables: bool) -> Targets {
+        let all = self.looked_at(tables);
         let is_here = all.first.0 / CPUS_PER_WORD == me.word;
         Targets { mask: if is_here { all.mask & !(me.mask as u64) } else { all.mask }, ..all }
     }
 
-    /// The CPUs whose Present bit is set: they would not flush at their next switch-in.
+    /// The CPUs that are present: they would not flush at their next switch-in.
     #[inline]
     pub(crate) const fn present(self) -> Targets {
-        Targets { first: self.first, mask: self.bits & PRESENT }
+        Targets { first: self.first, mask: self.bits & self.bits >> CPUS_PER_WORD }
     }
 }
 
-/// Where the words of every space have the Present bit of one CPU, which asks for it at each switch.
+/// Where the words of every space have the bits of one CPU, which asks for them at each switch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PresentBit {
+pub(crate) struct CpuBits {
     word: u32,
+    /// Its bit in one half of the word.
     mask: u32,
+    /// All bits of the word but its two.
+    others: u64,
     /// `mask` among the CPUs of two words, the first or the second of which is `word`.
     in_two_words: u64,
 }
 
-impl PresentBit {
-    /// That of a CPU without a number. All zero, so that storage for CPUs is in `.bss`.
-    pub(crate) const UNSET: Self = Self { word: 0, mask: 0, in_two_words: 0 };
-    /// That of no CPU.
-    pub(crate) const NONE: Self = Self { word: u32::MAX, mask: 0, in_two_words: 0 };
+impl CpuBits {
+    /// Those of a CPU without a number. All zero, so that storage for CPUs is in `.bss`.
+    pub(crate) const UNSET: Self = Self { word: 0, mask: 0, others: 0, in_two_words: 0 };
+    /// Those of no CPU.
+    pub(crate) const NONE: Self = Self { word: u32::MAX, ..Self::UNSET };
 
     pub(crate) const fn of(cpu: CpuId) -> Self {
         let (word, place) = place(cpu);
         let in_two_words = 1 << (place + CPUS_PER_WORD * (word as u32 & 1));
-        Self { word: word as u32, mask: 1 << place, in_two_words }
+        let others = !((1 | 1 << CPUS_PER_WORD) << place);
+        Self { word: word as u32, mask: 1 << place, others, in_two_words }
     }
 }
 
@@ -317,7 +329,7 @@ mod tests {
         let residents = Residents::new(&words, 70).unwrap();
         for cpu in [CpuId(31), CpuId(32), CpuId(69)] {
             assert_eq!(residents.mark_present(cpu), Residency::Absent);
-            assert!(residents.is_present(PresentBit::of(cpu)));
+            assert!(residents.is_present(CpuBits::of(cpu)));
         }
         let all: Vec<_> = residents.iter().collect();
         assert_eq!(all, [CpuId(31), CpuId(32), CpuId(69)]);
@@ -332,7 +344,7 @@ mod tests {
         residents.mark_present(b);
         residents.mark_stale(targets(&[3, 31]));
         assert_eq!([residents.get(a), residents.get(b)], [Residency::Stale; 2]);
-        residents.remove(targets(&[3]));
+        residents.remove(targets(&[3]), 0);
         assert_eq!([residents.get(a), residents.get(b)], [Residency::Absent, Residency::Stale]);
         assert_eq!(
             [residents.mark_present(a), residents.mark_present(b)],
@@ -348,8 +360,29 @@ mod tests {
         residents.mark_present(CpuId(0));
         residents.mark_stale(targets(&[0]));
         residents.mark_present(CpuId(0));
-        residents.remove(targets(&[0]));
+        residents.remove(targets(&[0]), 1);
         assert_eq!(residents.get(CpuId(0)), Residency::Present);
+    }
+
+    #[test]
+    fn a_lazy_cpu_is_looked_at_for_tables_alone_until_it_is_present_again() {
+        let words = [AtomicU64::ZERO];
+        let residents = Residents::new(&words, 32).unwrap();
+        residents.mark_present(CpuId(4));
+        residents.mark_stale(targets(&[3, 4]));
+        residents.remove(targets(&[3, 4]), 1 << 4);
+        assert_eq!(
+            [3, 4].map(|cpu| residents.get(CpuId(cpu))),
+            [Residency::Absent, Residency::Lazy]
+        );
+        let none_but_me = |tables| residents.none_but(CpuBits::of(CpuId(0)), tables);
+        assert_eq!([false, true].map(none_but_me), [true, false]);
+        assert!(!residents.is_present(CpuBits::of(CpuId(4))), "it must flush first");
+        residents.mark_stale(targets(&[4]));
+        assert_eq!(residents.get(CpuId(4)), Residency::Stale);
+        residents.remove(targets(&[4]), 1 << 4);
+        assert_eq!(residents.mark_present(CpuId(4)), Residency::Lazy);
+        assert_eq!(residents.get(CpuId(4)), Residency::Present);
     }
 
     #[test]
@@ -367,14 +400,14 @@ mod tests {
     fn a_cpu_at_the_same_place_of_another_word_is_another_cpu() {
         let words = [const { AtomicU64::ZERO }; 3];
         let residents = Residents::new(&words, 70).unwrap();
-        assert!(residents.none_but(PresentBit::of(CpuId(3))));
+        assert!(residents.none_but(CpuBits::of(CpuId(3)), false));
         residents.mark_present(CpuId(3));
-        assert!(residents.none_but(PresentBit::of(CpuId(3))));
+        assert!(residents.none_but(CpuBits::of(CpuId(3)), false));
         for other in [35, 67] {
-            assert!(!residents.none_but(PresentBit::of(CpuId(other))), "{other}");
+            assert!(!residents.none_but(CpuBits::of(CpuId(other)), false), "{other}");
         }
         residents.mark_present(CpuId(35));
-        assert!(!residents.none_but(PresentBit::of(CpuId(3))));
+        assert!(!residents.none_but(CpuBits::of(CpuId(3)), false));
     }
 
     #[test]
@@ -387,14 +420,14 @@ mod tests {
                 residents.mark_present(CpuId(cpus(index)));
                 for me in (0..count).map(cpus).chain([cpus(index) + 1]) {
                     let alone = me == cpus(index);
-                    let bit = PresentBit::of(CpuId(me));
-                    assert_eq!(residents.none_but(bit), alone, "{index} {me}");
+                    let bit = CpuBits::of(CpuId(me));
+                    assert_eq!(residents.none_but(bit, false), alone, "{index} {me}");
                 }
-                assert!(!residents.none_but(PresentBit::NONE), "{index}");
+                assert!(!residents.none_but(CpuBits::NONE, false), "{index}");
                 residents.clear();
             }
-            let none_but = |bit| residents.none_but(bit);
-            assert!(none_but(PresentBit::NONE) && none_but(PresentBit::of(CpuId(0))));
+            let none_but = |bits| residents.none_but(bits, false);
+            assert!(none_but(CpuBits::NONE) && none_but(CpuBits::of(CpuId(0))));
         }
     }
 }

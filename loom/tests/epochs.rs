@@ -147,6 +147,31 @@ fn a_lazy_cpu_that_wakes_gets_an_ipi_or_flushes() {
     });
 }
 
+/// As before, but an earlier flush has found it lazy, so that flushes of pages do not look at it.
+#[test]
+fn a_lazy_cpu_that_was_passed_over_gets_an_ipi_or_flushes() {
+    let exploration = Exploration {
+        name: "epochs, waking after a flush",
+        preemptions: Some(3),
+        outcomes: &[Outcome::NoCpu, Outcome::Ipis],
+    };
+    explore(exploration, |seen| {
+        let world = World::epochs(seen, 2, 1);
+        on(1, || {
+            world.switch(0);
+            world.this_cpu().lazy();
+        });
+        world.flush(0);
+        assert_eq!(world.spaces[0].residents().get(CpuId(1)), Residency::Lazy);
+        let other = world.start(1, |world| {
+            world.switch(0);
+            world.touch();
+        });
+        world.revoke(0);
+        world.stop(1, other);
+    });
+}
+
 /// A CPU acknowledges a request in its queue after it has flushed the page.
 #[test]
 fn an_acknowledgement_follows_all_accesses() {

@@ -65,17 +65,9 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         self.act_with_others()
     }
 
-    /// Whether nothing is to be done but on this CPU. What stale CPUs miss is recorded then.
+    /// Whether nothing is to be done but on this CPU.
     fn needs_no_other(&self) -> bool {
-        if self.this_cpu.holds_alone(self.space, self.runs_here, self.tables) {
-            return true;
-        }
-        let space = (self.space, self.context);
-        let are_stale = self.this_cpu.others_are_stale(space, self.runs_here, self.tables);
-        if are_stale {
-            self.record_missed();
-        }
-        are_stale
+        self.this_cpu.holds_alone(self.space, self.runs_here, self.tables)
     }
 
     /// As [`Self::act`], where other CPUs may have to act.
@@ -377,7 +369,7 @@ impl<'f, 't, P: Platform, T: Tags<P>> Initiator<'f, 't, P, T> {
         T::flush_broadcast(&cpu, self.context, &everything, Wait::Now);
         for others in self.all_others() {
             if others.mask != 0 {
-                residents.remove(others);
+                residents.remove(others, 0);
             }
         }
         residency.set_spent(0);

@@ -1,25 +1,15 @@
 //! The flush of one page, which most flushes are: in registers, as long as no other CPU must act.
 
-use core::num::NonZeroU64;
-
 use super::{Done, gather::Gather, initiator::Initiator, pending::PendingFlush};
 use crate::{
     arch::{Mmu, Sharing},
     counts::Outcome,
     platform::Platform,
     range::VaRange,
-    request::{FlushRanges, MissedFlush},
+    request::FlushRanges,
     space::AddressSpace,
     tlb::{CurrentCpu, Tags, Tlb},
 };
-
-/// The flush of a page that was announced, and that may be the business of other CPUs.
-#[derive(Clone, Copy)]
-struct Announced {
-    /// The context id of the space, if this CPU runs it, at a glance.
-    loaded: Option<NonZeroU64>,
-    generation: u64,
-}
 
 impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
     /// [`CurrentCpu::flush_range`] on `this_cpu`; but where other CPUs must act, the flush is begun as by [`Self::begin_flush`], and
@@ -45,23 +35,8 @@ impl<P: Platform, T: Tags<P>> Tlb<'_, P, T> {
         this_cpu.must_own(space.tlb);
         if range.pages() != 1 || space.is_unfinished() {
             self.begin_range(space, range, None, pending);
-        } else if let Err(announced) = this_cpu.flush_page_alone(space, range) {
-            self.begin_page(this_cpu.by_value(), space, range, announced, pending);
-        }
-    }
-
-    /// Begins the flush of a page that was announced, unless all other CPUs rest.
-    #[inline(never)]
-    fn begin_page<'g, 't>(
-        &'t self,
-        this_cpu: CurrentCpu<'_, P, T>,
-        space: &'g AddressSpace<P>,
-        page: VaRange,
-        announced: Announced,
-        pending: &mut Option<PendingFlush<'g, 't, P, T>>,
-    ) {
-        if !this_cpu.flush_page_beside_resting(space, page, announced) {
-            self.begin_range(space, page, Some(announced.generation), pending);
+        } else if let Err(generation) = this_cpu.flush_page_alone(space, range) {
+            self.begin_range(space, range, Some(generation), pending);
         }
     }
 
@@ -85,67 +60,26 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     /// acknowledge if it is `early`.
     #[inline(always)] // Each of its two callers is called, and most flushes end here.
     pub(super) fn flush_page(&self, space: &AddressSpace<P>, page: VaRange, early: bool) {
-        if let Err(announced) = self.flush_page_alone(space, page) {
-            self.by_value().flush_page_beside_others(space, page, announced, early);
+        if let Err(generation) = self.flush_page_alone(space, page) {
+            self.by_value().flush_page_elsewhere(space, page, generation, early);
         }
     }
 
-    /// Announces the flush of a page, and does it if no other CPU may hold entries of the space.
+    /// Announces the flush of a page, and does it if no other CPU uses pages of the space before it has flushed; else the generation
+    /// is returned.
     #[inline(always)] // As above.
-    fn flush_page_alone(&self, space: &AddressSpace<P>, page: VaRange) -> Result<(), Announced> {
+    fn flush_page_alone(&self, space: &AddressSpace<P>, page: VaRange) -> Result<(), u64> {
         let generation = self.announce(space);
-        let loaded = T::loaded_context(self, space);
-        match loaded {
-            Some(context) if self.is_only_resident(space) => {
-                self.flush_page_here(context.get(), generation, page);
+        match T::loaded_context(self, space) {
+            Some(context) if self.is_only_user(space) => {
+                // Nothing is cheaper than to remove one page, so that no costs are compared. A CPU that comes meanwhile takes
+                // over no entry of this one.
+                T::flush_page(&self.for_allocator(), context.get(), generation, page);
+                self.observe_flush(&Done::by(Outcome::Local));
                 Ok(())
             }
-            _ => Err(Announced { loaded, generation }),
+            _ => Err(generation),
         }
-    }
-
-    /// Nothing is cheaper than to remove one page, so that no costs are compared. A CPU that comes meanwhile takes
-    /// over no entry of this one.
-    #[inline(always)] // As above.
-    fn flush_page_here(&self, context: u64, generation: u64, page: VaRange) {
-        T::flush_page(&self.for_allocator(), context, generation, page);
-        self.observe_flush(&Done::by(Outcome::Local));
-    }
-
-    /// The flush of a page where other CPUs may hold entries of the space.
-    #[inline(never)]
-    fn flush_page_beside_others(
-        self,
-        space: &AddressSpace<P>,
-        page: VaRange,
-        announced: Announced,
-        early: bool,
-    ) {
-        if !self.flush_page_beside_resting(space, page, announced) {
-            self.flush_page_elsewhere(space, page, announced.generation, early);
-        }
-    }
-
-    /// The flush of a page of the space that this CPU runs, if all other CPUs that may hold entries of it flush before they use
-    /// them, and know that already. Returns whether that is so.
-    #[inline(always)] // In functions that need no memory.
-    fn flush_page_beside_resting(
-        &self,
-        space: &AddressSpace<P>,
-        page: VaRange,
-        Announced { loaded, generation }: Announced,
-    ) -> bool {
-        let Some(context) = loaded.map(NonZeroU64::get) else { return false };
-        // In the last epoch others may run the space under another context id.
-        let rests = self.others_are_stale((space, context), true, false)
-            && T::context_id(self.tlb, space) == Some(context);
-        if rests {
-            if T::tracks_generations(self.tlb) {
-                space.record(generation, MissedFlush::Pages(page));
-            }
-            self.flush_page_here(context, generation, page);
-        }
-        rests
     }
 
     /// Where other CPUs may have to act, or it takes a closer look whether this one runs the space.

@@ -6,15 +6,15 @@
 //! the generation (F-GENERATION), or executed a fence where nobody keeps generations (F-ANNOUNCE), before it
 //! reads the state of any CPU. Every other CPU is then one of:
 //!
-//! * *Absent* when its residency is read. On switch-in it sets its Present bit first, and flushes or walks
-//!   afterwards (O-MARK-PRESENT): it sees the new tables.
+//! * *Absent* when its residency is read, or *lazy* there and no table is freed. On switch-in, or at the end of lazy mode, it
+//!   makes itself present first, and flushes or walks afterwards (O-MARK-PRESENT): it sees the new tables.
 //! * *Running* the space, or switching to or from it, when [`Tags::root_state`] is read. It must act now.
-//! * *Resting*: neither absent nor running. The initiator marks it stale and reads its root state again
-//!   (O-MARK-STALE). If it is switching in now, it must act now; if it switches in later, it finds its
-//!   Present bit clear and flushes (O-PRESENT). If it neither runs the space nor is switching to it, the
-//!   initiator makes it absent.
+//! * *Resting*: none of these. The initiator marks it stale and reads its root state again
+//!   (O-MARK-STALE). If it is switching in now, it must act now; if it switches in later, it finds that it is
+//!   not present and flushes (O-PRESENT). If it neither runs the space nor is switching to it, the
+//!   initiator makes it absent, or lazy if it is in lazy mode.
 //!
-//! A *lazy* CPU counts as resting unless a table is freed: it flushes when it stops being lazy. If the
+//! A CPU in lazy mode counts as resting unless a table is freed: it flushes when it stops being lazy. If the
 //! architecture requires break-before-make ([`crate::arch::Properties::breaks_before_making`]), it counts as running.
 //!
 //! # Where they are not enough
@@ -30,7 +30,7 @@ use crate::{
     ids::{CpuId, Targets},
     platform::Platform,
     request::MissedFlush,
-    residency::{PresentBit, Word32},
+    residency::{CpuBits, Residency, Word32},
     space::AddressSpace,
     tlb::{CurrentCpu, RootState, Tags},
 };
@@ -48,19 +48,19 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         runs_here: bool,
         tables: bool,
     ) -> bool {
-        let me = self.present_bit(runs_here);
+        let me = self.bits(runs_here);
         // In this order: the space is marked stale before a CPU becomes absent.
-        space.residents().none_but(me)
+        space.residents().none_but(me, tables)
             && !(self.stale_entries_do_harm(tables)
                 && (space.absent_may_hold_entries() || self.walks_under_older_tags(space, tables)))
             && !(self.mmu().properties().broadcasts && T::is_pinned(space))
     }
 
-    /// Whether no other CPU is resident in `space`, which this one runs, and no device that takes part in broadcasts. Never
-    /// where CPUs use each other's entries, since those that were resident before may hold some.
+    /// Whether no other CPU uses pages of `space`, which this one runs, before it has flushed, and no device that takes part in
+    /// broadcasts. Never where CPUs use each other's entries, since those that were resident before may hold some.
     #[inline]
-    pub(super) fn is_only_resident(&self, space: &AddressSpace<P>) -> bool {
-        space.residents().none_but(self.cpu.private_bit)
+    pub(super) fn is_only_user(&self, space: &AddressSpace<P>) -> bool {
+        space.residents().none_but(self.cpu.private_bits, false)
             && !(self.mmu().properties().broadcasts && T::is_pinned(space))
     }
 
@@ -68,7 +68,7 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[inline]
     pub(super) fn is_still_alone(&self, space: &AddressSpace<P>) -> bool {
         self.mmu().properties().sharing == Sharing::Private
-            || space.residents().none_but(self.cpu.present_bit)
+            || space.residents().none_but(self.cpu.bits, true)
     }
 
     /// Whether entries do harm that a CPU holds which does not run the space.
@@ -82,47 +82,6 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
     #[inline]
     pub(super) fn walks_under_older_tags(&self, space: &AddressSpace<P>, tables: bool) -> bool {
         tables && self.mmu().properties().walks_outlive_tags && space.held_under_older_tags()
-    }
-
-    /// Whether no other CPU must act, and each that may hold entries of a space is stale by an earlier flush, so that it flushes on
-    /// switch-in: most often they are idle, and lazy in the space, which has this context id. Never where broadcasts are
-    /// possible.
-    #[inline(always)] // As `others_rest`.
-    pub(super) fn others_are_stale(
-        &self,
-        (space, context): (&AddressSpace<P>, u64),
-        runs_here: bool,
-        tables: bool,
-    ) -> bool {
-        let me = self.present_bit(runs_here);
-        !self.mmu().properties().broadcasts
-            && space.residents().none_present_but(me)
-            && self.others_rest((space, context), me, tables)
-    }
-
-    /// Whether no other CPU must act, or could be made absent.
-    #[inline(always)] // A call would cost a tenth of the flush of a page.
-    fn others_rest(
-        &self,
-        (space, context): (&AddressSpace<P>, u64),
-        me: PresentBit,
-        tables: bool,
-    ) -> bool {
-        let rests = |cpu| match T::root_state(self.tlb, cpu, context) {
-            RootState::NotLoaded => !self.may_trim(),
-            state => !self.must_act(state, tables),
-        };
-        if self.stale_entries_do_harm(tables) {
-            return false;
-        }
-        for word in space.residents().scan() {
-            for cpu in word.not_absent_but(me).iter() {
-                if !rests(cpu) {
-                    return false;
-                }
-            }
-        }
-        true
     }
 
     /// Whether lazy CPUs must act. No program uses the entries that they hold, but their walkers may read a
@@ -140,14 +99,23 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         }
     }
 
-    /// Whether CPUs may become absent: not if only a broadcast could reach them, and there is none.
-    fn may_trim(&self) -> bool {
-        T::has_global_tags(self.tlb) || !self.mmu().properties().walks_outlive_tags
+    /// What a flush makes of a stale CPU that need not act.
+    fn residency_at_rest(&self, names: RootState) -> Residency {
+        let hardware = self.mmu().properties();
+        // Where only a broadcast could reach its walks, and there is none, it must not become absent.
+        let may_be_absent = T::has_global_tags(self.tlb) || !hardware.walks_outlive_tags;
+        if names == RootState::NotLoaded && may_be_absent {
+            Residency::Absent
+        } else if self.targets_lazy(false) {
+            Residency::Stale
+        } else {
+            Residency::Lazy
+        }
     }
 
-    /// The Present bit of this CPU, if it runs the space.
-    fn present_bit(&self, runs_here: bool) -> PresentBit {
-        if runs_here { self.cpu.present_bit } else { PresentBit::NONE }
+    /// The bits of this CPU, if it runs the space.
+    fn bits(&self, runs_here: bool) -> CpuBits {
+        if runs_here { self.cpu.bits } else { CpuBits::NONE }
     }
 }
 
@@ -194,10 +162,9 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
         if resting.mask != 0 {
             self.record_missed();
         }
-        // A CPU that is stale already is marked again only if it can be made absent now.
-        let gone = self.this_cpu.may_trim()
-            && resting.iter().any(|cpu| self.root_state(cpu) == RootState::NotLoaded);
-        if resting.mask & word.present().mask == 0 && !gone {
+        // A CPU that is stale already is marked again only if it does not stay so.
+        let stays = |cpu| self.this_cpu.residency_at_rest(self.root_state(cpu)) == Residency::Stale;
+        if resting.mask & word.present().mask == 0 && resting.iter().all(stays) {
             return running;
         }
         Targets { mask: running.mask | self.trim(resting).mask, ..running }
@@ -231,18 +198,29 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
             return self.running(resting);
         }
         residents.mark_stale(resting);
-        let mut gone = resting;
+        let none = Targets { mask: 0, ..resting };
+        let (mut running, mut gone, mut lazy) = (none, none, 0);
         for cpu in resting.iter() {
-            if self.root_state(cpu) != RootState::NotLoaded {
-                gone.mask &= !(1 << (cpu.0 - resting.first.0));
+            let (state, bit) = (self.root_state(cpu), 1 << (cpu.0 - resting.first.0));
+            if self.this_cpu.must_act(state, self.tables) {
+                running.mask |= bit;
+                continue;
+            }
+            match self.this_cpu.residency_at_rest(state) {
+                Residency::Absent => gone.mask |= bit,
+                Residency::Lazy => lazy |= bit,
+                _ => {}
             }
         }
-        if self.this_cpu.may_trim() && gone.mask != 0 {
+        if gone.mask != 0 {
             // They keep their entries until they switch back or the tag is recycled.
             residency.set_stale(true);
-            residents.remove(gone);
         }
-        self.running(Targets { mask: resting.mask & !gone.mask, ..resting })
+        gone.mask |= lazy;
+        if gone.mask != 0 {
+            residents.remove(gone, lazy);
+        }
+        running
     }
 
     /// Those of `cpus` that must act now.
@@ -260,12 +238,12 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
         T::root_state(self.this_cpu.tlb, cpu, self.context)
     }
 
-    /// The CPUs that are not absent, without this one if it runs the space, by words of the residency.
+    /// The CPUs that this flush looks at, without this one if it runs the space, by words of the residency.
     pub(super) fn all_others(&self) -> impl Iterator<Item = Targets> {
         self.space.residents().scan().map(|word| self.others(word))
     }
 
     fn others(&self, word: Word32) -> Targets {
-        word.not_absent_but(self.this_cpu.present_bit(self.runs_here))
+        word.looked_at_but(self.this_cpu.bits(self.runs_here), self.tables)
     }
 }

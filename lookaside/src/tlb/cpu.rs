@@ -7,7 +7,7 @@ use crate::{
     ids::CpuId,
     platform::Platform,
     request::RequestQueue,
-    residency::PresentBit,
+    residency::CpuBits,
     tlb::Tags,
     word::{Ordering, Word},
 };
@@ -31,11 +31,11 @@ pub struct Cpu<P: Platform, T: Tags<P> = crate::tags::Asids<'static, P>> {
     errata: P::Word,
     /// Its number, which is its place among the CPUs of the `Tlb`.
     pub(crate) id: CpuId,
-    /// Where spaces note whether this CPU is present, by its number.
-    pub(crate) present_bit: PresentBit,
+    /// Where spaces note this CPU's residency, by its number.
+    pub(crate) bits: CpuBits,
     /// The same where TLBs are private, and that of no CPU where CPUs use each other's entries: no flush is only this CPU's there
     /// before more was looked at.
-    pub(crate) private_bit: PresentBit,
+    pub(crate) private_bits: CpuBits,
     /// Nesting count; while it is not zero, `nmi_uaccess_okay` is false. Private to the CPU.
     nmi_uaccess_disables: P::Word,
     /// Whether the CPU is online, for itself (others ask the map of the `Tlb`), and whether it has a foreign root loaded: [`OFFLINE`],
@@ -56,8 +56,8 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
             tag: P::Word::ZERO,
             errata: P::Word::ZERO,
             id: CpuId(0),
-            present_bit: PresentBit::UNSET,
-            private_bit: PresentBit::UNSET,
+            bits: CpuBits::UNSET,
+            private_bits: CpuBits::UNSET,
             nmi_uaccess_disables: P::Word::ZERO,
             presence: P::Word::ZERO,
             spurious_faults: P::Word::ZERO,
@@ -66,10 +66,10 @@ impl<P: Platform, T: Tags<P>> Cpu<P, T> {
 
     /// Gives the CPU its number, on hardware whose CPUs share entries like this.
     pub(crate) const fn set_id(&mut self, id: CpuId, sharing: Sharing) {
-        (self.id, self.present_bit) = (id, PresentBit::of(id));
-        self.private_bit = match sharing {
-            Sharing::Private => self.present_bit,
-            Sharing::Shared => PresentBit::NONE,
+        (self.id, self.bits) = (id, CpuBits::of(id));
+        self.private_bits = match sharing {
+            Sharing::Private => self.bits,
+            Sharing::Shared => CpuBits::NONE,
         };
     }
 

@@ -260,7 +260,7 @@ impl<'t, P: Platform, T: Tags<P>> CurrentCpu<'t, P, T> {
     #[inline]
     #[must_use]
     pub fn is_present(&self, space: &AddressSpace<P>) -> bool {
-        space.residents().is_present(self.cpu.present_bit)
+        space.residents().is_present(self.cpu.bits)
     }
 
     /// From here until [`Self::nmi_uaccess_enable`], [`Tlb::nmi_uaccess_okay`] is false on this CPU. Calls nest.

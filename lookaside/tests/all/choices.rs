@@ -223,7 +223,7 @@ fn a_cpu_on_a_newer_tag_is_not_removed_by_a_flush_of_the_old() {
 // ---- Who goes, and who comes
 
 #[test]
-fn a_stale_lazy_cpu_becomes_absent_once_seen_to_have_left() {
+fn a_lazy_cpu_becomes_absent_once_seen_to_have_left() {
     fn check<T: Strategy>(tlb: Machine<T>) {
         let a = space(tlb, 1);
         let residency = || a.residents().get(CpuId(OTHER));
@@ -231,15 +231,38 @@ fn a_stale_lazy_cpu_becomes_absent_once_seen_to_have_left() {
         on(OTHER, || this_cpu(tlb).lazy());
         for _ in 0..2 {
             let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
-            assert_eq!(residency(), Residency::Stale, "its register names the space");
+            assert_eq!(residency(), Residency::Lazy, "its register names the space");
         }
         park(tlb, OTHER);
-        assert_eq!(residency(), Residency::Stale, "nobody has looked");
-        let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
+        assert_eq!(residency(), Residency::Lazy, "nobody has looked");
+        let _ = flush(tlb, 0, &a, |gather| What::Table.tell(gather));
         assert_eq!(residency(), Residency::Absent);
     }
     check(recent(CPUS, Fake::new(CPUS, 12)));
     check(epochs(CPUS, Fake::new(CPUS, 16)));
+}
+
+#[test]
+fn a_flush_of_pages_looks_no_second_time_at_a_cpu_that_is_lazy() {
+    fn check<T: Strategy>(tlb: Machine<T>) {
+        let a = space(tlb, 1);
+        let _ = switch(tlb, 0, &a);
+        let _ = switch(tlb, OTHER, &a);
+        on(OTHER, || this_cpu(tlb).lazy());
+        let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
+        for what in [What::Page, What::Range] {
+            let _ = flush(tlb, 0, &a, |gather| what.tell(gather));
+            assert_eq!(tlb.platform().outcome(), (Outcome::Local, 0));
+            assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Lazy);
+        }
+        // It makes itself present before it flushes, and is told of the next page.
+        assert_eq!(switch(tlb, OTHER, &a), Switched::CaughtUp);
+        assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Present);
+        let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
+        assert_eq!(tlb.platform().outcome(), (Outcome::Ipis, 1));
+    }
+    check(recent(CPUS, Fake::new(CPUS, 12)));
+    check(epochs(CPUS, Fake::new(CPUS, 16).without_broadcast()));
 }
 
 #[test]
@@ -265,10 +288,9 @@ fn first_switch_in_drops_entries_only_if_absent_cpus_hold_some() {
     // Both are told of it when they come back, and neither is absent.
     let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
     assert_eq!(held(THIRD), Some(Held::Keep));
-    park(tlb, OTHER);
     park(tlb, THIRD);
     let _ = flush(tlb, 0, &a, |gather| What::Page.tell(gather));
-    assert_eq!(a.residents().get(CpuId(OTHER)), Residency::Absent);
+    assert_eq!(a.residents().get(CpuId(THIRD)), Residency::Absent);
     assert_eq!(held(2), Some(Held::Drop), "nobody knows any more who holds something");
 }
 

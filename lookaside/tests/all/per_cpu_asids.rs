@@ -331,7 +331,7 @@ fn pcid_10_without_tags_every_load_drops_and_generations_are_kept() {
     revoke(tlb, 1, &a, Revoked::Pages(pages(0x1000, 1)));
     tlb.platform().forget_logs();
     assert_eq!(this_cpu(tlb).switch(&a), Switched::CaughtUp);
-    assert_eq!(tlb.platform().log(0), [Op::Settle, Op::FlushRange(0, 0x1000, 1)]);
+    assert_eq!(tlb.platform().acts(), [(0, Op::FlushRange(0, 0x1000, 1))]);
 }
 
 #[test]

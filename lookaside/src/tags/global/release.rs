@@ -5,7 +5,7 @@ use crate::{
     arch::{Invalidation, Mmu, Scope, Sharing, Tag},
     error::Error,
     platform::Platform,
-    residency::{PresentBit, Residency},
+    residency::{CpuBits, Residency},
     space::AddressSpace,
     tlb::{AllocatorCpu, Cpu, Released, RootState, Tlb},
     word::{Ordering, Word},
@@ -67,7 +67,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
         space: &AddressSpace<P>,
     ) -> bool {
         this_cpu.mmu().properties().sharing == Sharing::Private
-            && space.residents().none_but(PresentBit::of(this_cpu.id()))
+            && space.residents().none_but(CpuBits::of(this_cpu.id()), true)
             && !space.absent_may_hold_entries()
     }
 

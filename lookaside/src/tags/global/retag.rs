@@ -55,7 +55,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             return false;
         }
         for word in space.residents().scan() {
-            let mut others = word.not_absent();
+            let mut others = word.looked_at(true);
             let me = this_cpu.id().0.wrapping_sub(others.first.0);
             if me < 64 {
                 others.mask &= !(1 << me);

@@ -148,6 +148,9 @@ impl<const SLOTS: usize, R: Replacement> PerCpuAsids<SLOTS, R> {
         // FENCE F-UNLAZY-RESUME (pairs with F-GENERATION): this CPU is seen to run the space before it reads
         // generation.
         T::per_cpu(this_cpu.cpu).active.swap(running(next.id()), Ordering::SeqCst);
+        if !this_cpu.is_present(next) {
+            let _ = this_cpu.mark_present(next); // The generation tells what this CPU has missed.
+        }
         Self::catch_up_after_lazy(&this_cpu, next)
     }
 
