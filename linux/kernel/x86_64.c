@@ -273,6 +273,14 @@ void lookaside_arch_features(struct lookaside_features *features)
 	features->microcode = cpu_data(smp_processor_id()).microcode;
 }
 
+/* Whether page tables are freed after a grace period of RCU. */
+bool lookaside_frees_by_rcu __ro_after_init;
+
+static bool has_invlpgb(void)
+{
+	return cpuid_eax(0x80000000) >= 0x80000008 && cpuid_ebx(0x80000008) & BIT(3);
+}
+
 void lookaside_arch_boot(struct lookaside_boot *boot)
 {
 	boot->reserved_root = __pa_symbol(swapper_pg_dir);
@@ -286,4 +294,5 @@ void lookaside_arch_boot(struct lookaside_boot *boot)
 	 * more than the entry code of KPTI has room for (user_pcid_flush_mask, of 16 bits). */
 	if (!IS_ENABLED(CONFIG_MMU_GATHER_RCU_TABLE_FREE) || boot_cpu_has(X86_FEATURE_PTI))
 		boot->flags |= LOOKASIDE_NO_INVLPGB;
+	lookaside_frees_by_rcu = !(boot->flags & LOOKASIDE_NO_INVLPGB) && has_invlpgb();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
  * The end of a gather, on x86: Linux's says whether tables were freed. A table that this process has left and others use, and may
- * free (hugetlb), is as one that is freed. Where Linux frees tables, they go after a grace period of RCU, as with PARAVIRT: a flush by
- * INVLPGB does not wait for walkers in software, which have interrupts off.
+ * free (hugetlb), is as one that is freed. Where the library flushes by INVLPGB, tables are freed after a grace period of RCU, as with
+ * PARAVIRT: such a flush does not wait for walkers in software, which have interrupts off.
  */
 #ifndef LOOKASIDE_ASM_TLB_H
 #define LOOKASIDE_ASM_TLB_H
@@ -21,7 +21,9 @@
 #undef flush_tlb_mm_range
 
 #if defined(CONFIG_MMU_GATHER_RCU_TABLE_FREE) && defined(LOOKASIDE_FREES_TABLES)
-#define tlb_remove_page(tlb, table) tlb_remove_table(tlb, table)
+extern bool lookaside_frees_by_rcu;
+#define tlb_remove_page(tlb, table) \
+	(lookaside_frees_by_rcu ? tlb_remove_table(tlb, table) : tlb_remove_page(tlb, table))
 #endif
 
 #endif
