@@ -131,7 +131,8 @@ fn tables_fit_on_a_screen() {
     let (_directory, machine) = machine();
     let explained = written(&["explain", &format!("fresh_spaces/{machine}/lookaside")]);
     let run = written(&["run", "fresh_spaces", "--machine", &machine, "--option", "spaces=3"]);
-    let reproduced = String::from_utf8(lab(&["reproduce"]).stdout).expect("results are text");
+    let reproduced =
+        String::from_utf8(program::reproduced().stdout.clone()).expect("results are text");
     for text in [written(&["list"]), explained, run, reproduced] {
         let long = text.lines().find(|line| line.chars().count() > 100);
         assert_eq!(long, None);

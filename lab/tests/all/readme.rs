@@ -5,6 +5,8 @@ use std::process::Command;
 
 use lookaside_scenarios::zoo::{self, Expected};
 
+use crate::program::reproduced;
+
 const README: &str = include_str!("../../../README.md");
 const EVIDENCE: &str = include_str!("../../../docs/evidence.md");
 const ADVISE: &str = include_str!("../../../docs/advise.md");
@@ -83,8 +85,8 @@ fn what_the_commands_write_is_ignored_by_git() {
 
 #[test]
 fn the_costs_are_what_comes_out() {
-    let printed = printed(&["reproduce"]);
-    shows(COSTS, "lookaside reproduce", &printed);
+    let printed = str::from_utf8(&reproduced().stdout).expect("text");
+    shows(COSTS, "lookaside reproduce", printed);
     // The page says how long that is, in tens of lines.
     let lines = printed.lines().count().div_ceil(10) * 10;
     let (_, after) = COSTS.split_once("(some ").expect("it says so");
