@@ -424,6 +424,12 @@ mod tests {
                     assert_eq!(residents.none_but(bit, false), alone, "{index} {me}");
                 }
                 assert!(!residents.none_but(CpuBits::NONE, false), "{index}");
+                // Lazy, it is looked at for tables alone.
+                residents.mark_stale(targets(&[cpus(index)]));
+                residents.remove(targets(&[cpus(index)]), 1 << 5);
+                for tables in [false, true] {
+                    assert_eq!(residents.none_but(CpuBits::NONE, tables), !tables, "{index}");
+                }
                 residents.clear();
             }
             let none_but = |bits| residents.none_but(bits, false);
