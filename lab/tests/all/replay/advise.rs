@@ -118,8 +118,8 @@ fn prices_that_nobody_has_published_widen_the_range() {
 #[test]
 fn a_seed_gives_the_same_bytes_and_the_certainty_is_counted() {
     let words = [THREADS, "--machine", "turin", "--cpus", "8", "--plausible", "9"];
+    assert_eq!(written(&words), written(&words));
     let (one, other) = (json(&words), json(&[&words[..], &["--seed", "2"]].concat()));
-    assert_eq!(json(&words), one);
     assert_ne!(one["mechanisms"], other["mechanisms"]);
     for of in [one, other] {
         let mechanisms = of["mechanisms"].as_array().expect("mechanisms");
