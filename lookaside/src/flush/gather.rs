@@ -236,10 +236,10 @@ impl<'g, P: Platform> Changes<'g, P> {
         self.ranges.change() == TableChange::FreedTables
     }
 
-    /// Whether the targets of an early flush need only acknowledge.
+    /// Whether the targets of an early flush need only acknowledge. What is flushed before an unlock has unlinked tables.
     #[inline]
     pub(super) fn may_be_early(&self) -> bool {
-        !self.frees_tables() && self.may_be_deferred()
+        !self.frees_tables()
     }
 
     /// Whether the flush may be put off ([`crate::CurrentCpu::defer`]).

@@ -501,6 +501,13 @@ fn relies_on_after_early_flushes_waits_for_invalidation_once() {
         // Who unlinks a table waits, whatever it is called.
         assert_eq!(early(|gather| gather.unlink_table(pages(0x5000, 1))), asked);
         assert_eq!(full(relies), nobody);
+        // What it relies on is complete, too.
+        assert_eq!(early(|gather| gather.revoke(pages(0x5000, 1))), asked);
+        let table = early(|gather| {
+            gather.relies_on(pages(0x5000, 1));
+            gather.unlink_table(pages(0x20_0000, 512));
+        });
+        assert_eq!((table, full(relies)), (asked, nobody));
         // Where nobody was asked, nothing lingers.
         park(tlb, 1);
         assert_ne!(early(|gather| gather.revoke(pages(0x5000, 1))), asked);

@@ -236,7 +236,7 @@ fn stopped_before_its_ipis<T: Strategy>(tlb: Machine<T>) -> &'static AddressSpac
     tlb.platform().set_answer(Answer::Never);
     let begun = on(2, || {
         let mut gather = Gather::new(a);
-        What::Range.tell(&mut gather);
+        What::Table.tell(&mut gather);
         tlb.begin_flush(&(), gather)
     });
     tlb.platform().lose_ipis();

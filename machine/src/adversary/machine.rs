@@ -59,6 +59,8 @@ pub(crate) struct Machine {
     /// What invalidations may be too early for.
     pub(crate) replaced: Vec<Replaced>,
     pub(crate) violation: Option<Violation>,
+    /// What went wrong while the world was built: every execution ends with it.
+    broken_at_start: Option<Violation>,
     pub(crate) trace: Option<Trace>,
     pub(crate) tape: Option<Tape>,
     pub(crate) names: HashMap<usize, String>,
@@ -123,6 +125,7 @@ impl Machine {
             sharers: Sharers::new(),
             replaced: Vec::new(),
             violation: None,
+            broken_at_start: None,
             trace: None,
             tape: None,
             names: HashMap::new(),
@@ -167,7 +170,7 @@ impl Machine {
         self.ghost.reset();
         self.private.clear();
         self.replaced.clear();
-        self.violation = None;
+        self.violation = self.broken_at_start.clone();
         self.outcome = None;
         let all = u64::MAX >> (64 - self.cpus.len());
         self.changed = all;
@@ -190,11 +193,11 @@ impl Machine {
     /// Records the first thing that goes wrong.
     #[cold]
     pub(crate) fn fail(&mut self, rule: Rule, message: String) {
-        if self.violation.is_none() {
-            if self.phase == Phase::Building {
-                panic!("while the world was being built: {rule}: {message}");
-            }
-            self.violation = Some(Violation { rule, message });
+        if self.phase == Phase::Building {
+            let message = format!("while the world was being built: {message}");
+            self.broken_at_start.get_or_insert(Violation { rule, message });
+        } else {
+            self.violation.get_or_insert(Violation { rule, message });
         }
     }
 

@@ -89,6 +89,8 @@ pub(crate) enum Act {
     UnmapEarly(usize),
     /// Unlink the last-level table of a space, flush it on all CPUs, and free it.
     FreeTable(usize),
+    /// The same where an early acknowledgement would be enough if no table was unlinked.
+    FreeTableEarly(usize),
     /// Clear the top table of a space, flush the whole space on all CPUs, and free it.
     FreeAll(usize),
     /// Flush a space on all CPUs, partial walks included, and free nothing.
@@ -192,6 +194,7 @@ impl Act {
             | Self::SwapOut(space)
             | Self::UnmapEarly(space)
             | Self::FreeTable(space)
+            | Self::FreeTableEarly(space)
             | Self::FreeAll(space)
             | Self::FlushAll(space)
             | Self::UnmapLarge(space)
@@ -302,7 +305,13 @@ impl Act {
 
     /// Whether it takes the last-level table of its space.
     pub(crate) const fn takes_table(self) -> bool {
-        matches!(self, Self::FreeTable(_) | Self::FreeAll(_) | Self::BeginFreeTable(_))
+        matches!(
+            self,
+            Self::FreeTable(_)
+                | Self::FreeTableEarly(_)
+                | Self::FreeAll(_)
+                | Self::BeginFreeTable(_)
+        )
     }
 
     /// Whether it waits for a signal of another CPU.

@@ -52,7 +52,7 @@ const EARLY_THEN_OTHER: &[&[Act]] =
     &[&[UnmapEarly(A), UnmapOther(A), FindGone(A)], &[Run(A), Write]];
 
 /// A page is unmapped with early acknowledgement, then its table freed.
-const EARLY_TABLE: &[&[Act]] = &[&[UnmapEarly(A), FreeTable(A)], &[Run(A), Write]];
+const EARLY_TABLE: &[&[Act]] = &[&[UnmapEarly(A), FreeTableEarly(A)], &[Run(A), Write]];
 
 /// A page is unmapped with early acknowledgement while the target is about to be lazy, and comes back.
 const EARLY_LAZY: &[&[Act]] = &[&[UnmapEarly(A), FindGone(A)], &[Run(A), Lazy, Run(A), Read]];

@@ -101,6 +101,14 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
         self.claim(number, removals, &flushed);
     }
 
+    /// What is freed may be used as after a flush that is not early.
+    pub(super) fn free_table_early(&self, this_cpu: At<'_, M, T>, number: usize) {
+        let (gather, _) = self.take_table(number, false);
+        let Acknowledged { frames, .. } = this_cpu.flush_early(gather);
+        frames.pages().for_each(oracle::frame_freed);
+        frames.tables().for_each(oracle::table_freed);
+    }
+
     /// Unlinks the last-level table of a space, and gathers what that revokes.
     pub(super) fn take_table(
         &self,

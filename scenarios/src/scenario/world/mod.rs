@@ -289,6 +289,7 @@ impl<M: Mmu + 'static, T: Strategy<Platform<M>>> World<M, T> {
             Act::SwapOut(number) => self.swap_out(&this_cpu, number),
             Act::UnmapEarly(number) => self.unmap_early(&this_cpu, number),
             Act::FreeTable(number) => self.free_table(&this_cpu, number, false),
+            Act::FreeTableEarly(number) => self.free_table_early(&this_cpu, number),
             Act::FreeAll(number) => self.free_table(&this_cpu, number, true),
             Act::FlushAll(number) => self.flush_all(&this_cpu, number),
             Act::UnmapLarge(number) => self.unmap_large(&this_cpu, number),
