@@ -420,6 +420,7 @@ static void __init boot_on_first_cpu(void *unused)
 	error = lookaside_init(&boot);
 	if (error)
 		lookaside_refused("boot", error);
+	pr_info("lookaside: %u CPUs, %u tags at most (0: all), flags %#x\n", boot.cpus, boot.tags, boot.flags);
 }
 
 /* EFI's mm is made before the library runs. No CPU has loaded it: the first runtime call comes later. */
@@ -445,7 +446,6 @@ static int __init boot(void)
 	if (error)
 		panic("lookaside: CPUs cannot be brought up: %d", error);
 	ready = true;
-	pr_info("lookaside: %u CPUs, %u tags at most (0: all)\n", nr_cpu_ids, tags);
 	if (lookaside_drop)
 		pr_info("lookaside: flushes are DROPPED in tasks whose name begins with \"hunter\"\n");
 	return 0;

@@ -8,8 +8,8 @@ use crate::{
 };
 
 /// The number of CPUs of one word. Each CPU has a bit in either half of the word, at the same place. A flush of pages looks at
-/// CPUs whose upper bit is set, one of tables at those that have either. Both are set if the CPU is present, the upper one if it
-/// is stale, and the lower one if it is lazy.
+/// CPUs whose lower bit is set, one of tables at those that have either. Both are set if the CPU is present, the lower one if it
+/// is stale, and the upper one if it is lazy.
 pub(crate) const CPUS_PER_WORD: u32 = 32;
 /// The lower half of a word.
 const LOWER: u64 = (1 << CPUS_PER_WORD) - 1;
@@ -38,8 +38,8 @@ impl Residency {
     const fn of(word: u64, place: u32) -> Self {
         match (word >> place & 1 != 0, word >> place >> CPUS_PER_WORD & 1 != 0) {
             (true, true) => Self::Present,
-            (true, false) => Self::Lazy,
-            (false, true) => Self::Stale,
+            (true, false) => Self::Stale,
+            (false, true) => Self::Lazy,
             (false, false) => Self::Absent,
         }
     }
@@ -151,7 +151,7 @@ impl<'a, W: Word> Residents<'a, W> {
         // Relaxed: a first guess.
         let mut now = word.load(Ordering::Relaxed);
         loop {
-            let next = now & !cpus.mask | (now & cpus.mask) << CPUS_PER_WORD;
+            let next = now & !(cpus.mask << CPUS_PER_WORD) | now >> CPUS_PER_WORD & cpus.mask;
             // ORDER O-MARK-STALE (pairs with O-PRESENT): before the holder reads whether they are switching in.
             match word.compare_exchange(now, next, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -169,8 +169,8 @@ impl<'a, W: Word> Residents<'a, W> {
         loop {
             // A CPU that is present has switched in meanwhile, and only the holder of the lock could mark
             // it stale again.
-            let stale = cpus.mask & !now;
-            let next = now & !(stale << CPUS_PER_WORD) | lazy & stale;
+            let stale = cpus.mask & !(now >> CPUS_PER_WORD);
+            let next = now & !stale | (lazy & stale) << CPUS_PER_WORD;
             // ORDER O-REMOVE (pairs with O-MARK-PRESENT, O-SCAN): a CPU that finds itself absent at switch-in also
             // finds the flag that absent CPUs may hold entries (O-STALE); and an initiator that skips a CPU as lazy or absent
             // sees all that its user code did, as the holder did (O-LAZY, O-LAZY-READ).
@@ -202,8 +202,8 @@ impl<'a, W: Word> Residents<'a, W> {
 /// The CPUs of a word that a flush looks at, of tables if `tables`.
 #[inline]
 const fn looked_at(word: u64, tables: bool) -> u64 {
-    let pages = word >> CPUS_PER_WORD;
-    if tables { pages | word & LOWER } else { pages }
+    let all = if tables { word | word >> CPUS_PER_WORD } else { word };
+    all & LOWER
 }
 
 /// [`Residents::none_but`] the CPU whose bit is `mask` in the word with the number `word`.
@@ -229,7 +229,7 @@ const BLOCK: usize = 16;
 /// [`Residents::none_but`] nobody. A machine of 4096 CPUs has 128 words.
 #[inline(never)]
 fn none_of<W: Word>(words: &[W], tables: bool) -> bool {
-    let looked_at = if tables { u64::MAX } else { !LOWER };
+    let looked_at = if tables { u64::MAX } else { LOWER };
     let none_of = |words: &[W]| {
         let all = words.iter().fold(0, |all, word| all | word.load(Ordering::SeqCst)); // As O-SCAN.
         all & looked_at == 0

@@ -95,16 +95,17 @@ pub(super) const fn prefers_broadcasts(boot: &Boot) -> bool {
     boot.flags & BROADCASTS != 0
 }
 
-/// `PSTATE.I` and `PSTATE.F` in `DAIF`.
-const MASKED: u64 = 0b11 << 6;
+/// `PSTATE.I` in `DAIF`.
+const MASKED: u64 = 1 << 7;
 
-/// Whether this CPU certainly takes no interrupt. A kernel that masks by priority has to be asked.
+/// Whether this CPU certainly takes no IRQ; handlers of FIQ follow the header's rule for NMIs. A kernel that masks by priority has
+/// to be asked.
 #[inline]
 pub(super) fn are_masked() -> bool {
     let daif: u64;
     // SAFETY: EL1 may read the register, and reading it changes nothing.
     unsafe { asm!("mrs {}, daif", out(reg) daif, options(nomem, nostack, preserves_flags)) };
-    daif & MASKED == MASKED
+    daif & MASKED != 0
 }
 
 pub(super) const fn trampoline_fences(_: &Mmu) -> bool {

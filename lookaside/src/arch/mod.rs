@@ -195,8 +195,8 @@ pub struct Properties {
     /// Whether a page can be removed under another tag than the register names, without the loss of much else: not on
     /// x86 with PCIDs and without `INVPCID`.
     pub reaches_other_tags: bool,
-    /// Whether switches may use [`Mmu::load_kept`], on CPUs without errata of loads ([`errata::AT_LOADS`]).
-    pub loads_at_once: bool,
+    /// Whether switches may use [`Mmu::load_kept`], on CPUs without errata of loads ([`errata::AT_LOADS`]), and what it writes.
+    pub kept_loads: KeptLoads,
     /// Whether several roots are loaded under [`Tag::RESERVED`], so that what is held under it is looked after by the loads
     /// that replace it (RISC-V).
     pub shares_reserved_tag: bool,
@@ -222,6 +222,17 @@ pub struct Properties {
     pub typical_costs: &'static Costs,
 }
 
+/// What a load writes that keeps what is held ([`Mmu::load_kept`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptLoads {
+    /// One register, which names table and tag.
+    OneWrite,
+    /// The table's register, the tag's, and the table's once more, with a barrier after each.
+    TwoRegisters,
+    /// More than a switch should have inlined: there is [`Mmu::load`] alone.
+    None,
+}
+
 impl Properties {
     /// Of hardware without any of the peculiarities, with tags of so many bits.
     #[must_use]
@@ -237,7 +248,7 @@ impl Properties {
             faults_forget: false,
             caches_absent: false,
             reaches_other_tags: true,
-            loads_at_once: true,
+            kept_loads: KeptLoads::OneWrite,
             shares_reserved_tag: false,
             first_load: Held::Keep,
             defers_user_flush: false,
@@ -321,6 +332,9 @@ pub trait Mmu {
     /// Whether [`Self::load`] looks at the errata. If not, it may be given none.
     const LOADS_HAVE_ERRATA: bool = true;
 
+    /// Whether [`Properties::kept_loads`] may be [`KeptLoads::TwoRegisters`].
+    const HAS_TWO_REGISTERS: bool = false;
+
     /// Whether [`Self::publish`] is a barrier for loads and stores on this hardware, so that a fence after it orders no more.
     const PUBLISHES_BY_BARRIER: bool = false;
 
@@ -377,7 +391,7 @@ pub trait Mmu {
 
     /// As [`Self::load`] with [`Held::Keep`] and [`Sharing::Private`], on a CPU without errata of loads, under another tag
     /// than the register names: what most switches do, and have inlined. It does what [`Self::settle`] does, too, before it writes
-    /// the register. Called only where [`Properties::loads_at_once`] says that it is a few instructions.
+    /// the register. `writes` is [`Properties::kept_loads`], as a constant, and not [`KeptLoads::None`].
     ///
     /// # Safety
     ///
@@ -385,7 +399,8 @@ pub trait Mmu {
     /// * `tag` is neither [`Tag::RESERVED`] nor the tag that the register names.
     /// * Where [`Properties::shares_reserved_tag`], the register does not name [`Tag::RESERVED`].
     #[inline]
-    unsafe fn load_kept(&self, root: Root, tag: Tag) {
+    unsafe fn load_kept(&self, writes: KeptLoads, root: Root, tag: Tag) {
+        let _ = writes;
         self.settle();
         // SAFETY: the caller promises it.
         unsafe { self.load(Errata::NONE, root, tag, Held::Keep, Sharing::Private) };

@@ -4,8 +4,8 @@ use core::{fmt, ops::Deref};
 
 use crate::{
     arch::{
-        Errata, Held, Invalidation, KernelEntriesLeft, Mmu, Properties, Root, Scope, SeparateRoots,
-        Sharing, TableChange, Tag, Wait,
+        Errata, Held, Invalidation, KeptLoads, KernelEntriesLeft, Mmu, Properties, Root, Scope,
+        SeparateRoots, Sharing, TableChange, Tag, Wait,
     },
     error::Error,
     ids::CpuId,
@@ -228,6 +228,7 @@ impl<M: Mmu, W: Word> Mmu for CheckedMmu<'_, M, W> {
 
     const PAGE_FLUSHES_HAVE_ERRATA: bool = M::PAGE_FLUSHES_HAVE_ERRATA;
     const LOADS_HAVE_ERRATA: bool = M::LOADS_HAVE_ERRATA;
+    const HAS_TWO_REGISTERS: bool = M::HAS_TWO_REGISTERS;
     const PUBLISHES_BY_BARRIER: bool = M::PUBLISHES_BY_BARRIER;
 
     fn properties(&self) -> Properties {
@@ -258,10 +259,10 @@ impl<M: Mmu, W: Word> Mmu for CheckedMmu<'_, M, W> {
         unsafe { self.mmu.load(errata, root, tag, held, sharing) };
     }
 
-    unsafe fn load_kept(&self, root: Root, tag: Tag) {
+    unsafe fn load_kept(&self, writes: KeptLoads, root: Root, tag: Tag) {
         self.check(root, tag, Held::Keep, Sharing::Private);
         // SAFETY: the caller promises it.
-        unsafe { self.mmu.load_kept(root, tag) };
+        unsafe { self.mmu.load_kept(writes, root, tag) };
     }
 
     unsafe fn load_foreign(&self, errata: Errata, root: Root) {

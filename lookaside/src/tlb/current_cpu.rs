@@ -5,7 +5,7 @@ use core::{fmt, marker::PhantomData};
 
 use crate::{
     arch::{
-        Errata, Held, Invalidation, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait,
+        Errata, Held, Invalidation, KeptLoads, Mmu, Root, Scope, Sharing, TableChange, Tag, Wait,
         errata::AT_LOADS, foreign_tag,
     },
     counts::Event,
@@ -336,19 +336,19 @@ impl<P: Platform, T: Tags<P>> AllocatorCpu<'_, P, T> {
         held
     }
 
-    /// Whether this CPU may [`Self::load_kept`].
-    pub(crate) fn loads_at_once(&self) -> bool {
-        self.mmu().properties().loads_at_once && !self.cpu.errata().intersects(AT_LOADS)
+    /// What [`Self::load_kept`] writes on this CPU.
+    pub(crate) fn kept_loads(&self) -> KeptLoads {
+        let has_errata = self.cpu.errata().intersects(AT_LOADS);
+        if has_errata { KeptLoads::None } else { self.mmu().properties().kept_loads }
     }
 
-    /// [`Self::load`] of a space whose entries are kept, in place of another one, where this CPU
-    /// [loads at once](Self::loads_at_once).
-    #[inline]
-    pub(crate) fn load_kept(&self, space: &AddressSpace<P>, tag: Tag) {
+    /// [`Self::load`] of a space whose entries are kept, in place of another one. `writes` is [`Self::kept_loads`], as a constant.
+    #[inline(always)]
+    pub(crate) fn load_kept(&self, writes: KeptLoads, space: &AddressSpace<P>, tag: Tag) {
         let root = space.root_on(self.cpu.id);
         self.cpu.set_loaded_root(root);
         // SAFETY: as in `load`; two spaces have two tags.
-        unsafe { self.mmu().load_kept(root, tag) };
+        unsafe { self.mmu().load_kept(writes, root, tag) };
         self.cpu.set_loaded_tag(tag);
     }
 

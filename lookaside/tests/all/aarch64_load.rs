@@ -25,8 +25,13 @@ fn a_load_is_one_write() {
 #[test]
 fn a_load_in_place_of_another_space_settles_first() {
     // SAFETY: no hardware walks this root.
-    let load_kept = |m: &Aarch64<&Recorder>| unsafe { m.load_kept(ROOT, Tag(7)) };
+    let load_kept =
+        |m: &Aarch64<&Recorder>| unsafe { m.load_kept(m.properties().kept_loads, ROOT, Tag(7)) };
     runs(config(), load_kept, "dsb ish; ttbr0 7:0x5000; isb");
+    let steps = "dsb ish; ttbr0 0:0x1000; isb; ttbr1 7:0x9000; isb; ttbr0 0:0x5000; isb";
+    runs(a1(), load_kept, steps);
+    let paired = Config { pairing: Pairing::Paired, ..a1() };
+    runs(paired, load_kept, &steps.replace("7:", "14:"));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use core::sync::atomic::AtomicU64;
 use lookaside::{
     AddressSpace, Cpu, GlobalAsids, PerCpuAsids, Platform, Tlb, VaRange,
     arch::{
-        Errata, Held, Invalidation, KernelEntriesLeft, Mmu as _, Properties, Root, Scope, Sharing,
-        TableChange, Tag, Wait,
+        Errata, Held, Invalidation, KeptLoads, KernelEntriesLeft, Mmu as _, Properties, Root,
+        Scope, Sharing, TableChange, Tag, Wait,
     },
     conformance::CheckedMmu,
     platform::{CpuId, Targets},
@@ -295,7 +295,7 @@ fn all_of_it_reaches_the_hardware() {
     let load = || unsafe { mmu.load(none, Root::new(A), Tag(3), Held::Drop, Sharing::Private) };
     assert_eq!(did(&load), "load 0x1000 3 Drop");
     // SAFETY: as above.
-    let kept = || unsafe { mmu.load_kept(Root::new(A), Tag(3)) };
+    let kept = || unsafe { mmu.load_kept(KeptLoads::OneWrite, Root::new(A), Tag(3)) };
     assert_eq!(did(&kept), "settle, load 0x1000 3 Keep");
     // SAFETY: as above.
     let foreign = || unsafe { mmu.load_foreign(none, Root::new(B)) };
@@ -309,6 +309,6 @@ fn all_of_it_reaches_the_hardware() {
     // What it holds was loaded twice, and dropped by a flush: another root may have the tag.
     assert_eq!(mmu.checked_loads(), 2);
     // SAFETY: as above.
-    let other = || unsafe { mmu.load_kept(Root::new(B), Tag(3)) };
+    let other = || unsafe { mmu.load_kept(KeptLoads::OneWrite, Root::new(B), Tag(3)) };
     assert_eq!(did(&other), "settle, load 0x2000 3 Keep");
 }

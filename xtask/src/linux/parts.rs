@@ -35,6 +35,8 @@ pub(super) enum Part {
     Efi,
     /// Addresses of 52 bits (FEAT_LPA2 with pages of 4 and 16 KiB, or FEAT_LVA with those of 64 KiB): the hunters once more, above 48 bits.
     Va52,
+    /// CPUs that may share entries of TLBs (FEAT_TTCNP, Common not Private).
+    Cnp,
     /// Suspend to idle.
     Suspend,
     /// The kernel is loaded by itself after the tests (kexec), and runs them once more.
@@ -55,6 +57,7 @@ impl Part {
             Self::Compat => "compat",
             Self::Efi => "efi",
             Self::Va52 => "va52",
+            Self::Cnp => "cnp",
             Self::Suspend => "suspend",
             Self::Kexec => "kexec",
             Self::Pages16k => "pages16k",
@@ -72,7 +75,7 @@ impl Part {
         }
     }
 
-    /// How the names of its tests begin; pages of another size are in all tests.
+    /// How the names of its tests begin; shared entries and pages of another size are in all tests.
     const fn tested(self) -> Option<&'static str> {
         match self {
             Self::Modules => Some("module"),
@@ -81,7 +84,7 @@ impl Part {
             Self::Suspend => Some("suspend"),
             Self::Kexec => Some("kexec"),
             Self::Compat | Self::Va52 => self.hunts_again(),
-            Self::Pages16k | Self::Pages64k => None,
+            Self::Cnp | Self::Pages16k | Self::Pages64k => None,
         }
     }
 }

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     arch::{
-        Errata, Held, Invalidation, Mmu, Properties, Root, Scope, SeparateRoots, Sharing,
-        SizeChange, TableChange, Tag, Wait, errata,
+        Errata, Held, Invalidation, KeptLoads, Mmu, Properties, Root, Scope, SeparateRoots,
+        Sharing, SizeChange, TableChange, Tag, Wait, errata,
     },
     error::Error,
     range::VaRange,
@@ -39,9 +39,9 @@ pub struct Aarch64<I> {
     page_shift: u32,
     /// How many bits a tag has ([`Config::tag_bits`]).
     tag_bits: u32,
-    /// One register names table and tag, and a tag is one ASID that nobody shares: a load that keeps what is held is one
-    /// write of table and tag.
-    plain: bool,
+    kept_loads: KeptLoads,
+    /// With the tag in `TTBR1`: what that register holds beside the ASID, and how far a tag is shifted to be one.
+    kernel: (u64, u32),
 }
 
 impl<I: Instructions> Aarch64<I> {
@@ -57,13 +57,9 @@ impl<I: Instructions> Aarch64<I> {
     /// * [`Error::BadRoot`] if the reserved root or the kernel's table is no table address.
     pub fn new(insn: I, config: Config) -> Result<Self, Error> {
         let (lower, upper) = config.check()?;
-        let plain = config.asid_in == AsidIn::Ttbr0
-            && config.pairing == Pairing::Single
-            && config.sharing == Sharing::Private
-            // Then a table's address is what the register wants.
-            && config.root_bits() <= 48;
         let (page_shift, tag_bits) = (lower.page_shift(), config.tag_bits());
-        Ok(Self { insn, config, lower, upper, page_shift, tag_bits, plain })
+        let (kept_loads, kernel) = (config.kept_loads(), config.kernel_register());
+        Ok(Self { insn, config, lower, upper, page_shift, tag_bits, kept_loads, kernel })
     }
 
     /// How a range that begins at `address` is turned into instructions on this machine. Bit 55
@@ -220,6 +216,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     type Features = Features;
 
     const PAGE_FLUSHES_HAVE_ERRATA: bool = false;
+    const HAS_TWO_REGISTERS: bool = true;
     const PUBLISHES_BY_BARRIER: bool = true;
 
     #[inline]
@@ -230,7 +227,7 @@ impl<I: Instructions> Mmu for Aarch64<I> {
             broadcasts: true,
             walks_outlive_tags: true,
             breaks_before_making: true,
-            loads_at_once: self.plain,
+            kept_loads: self.kept_loads,
             ..Properties::plain(self.tag_bits, &costs::TYPICAL)
         }
     }
@@ -261,11 +258,19 @@ impl<I: Instructions> Mmu for Aarch64<I> {
     }
 
     #[inline]
-    unsafe fn load_kept(&self, root: Root, tag: Tag) {
+    unsafe fn load_kept(&self, writes: KeptLoads, root: Root, tag: Tag) {
         self.check_width(tag);
         self.insn.dsb(Dsb::Ish); // As F-ARM-SETTLE.
-        // The ISB in `set_ttbr0` is F-ARM-ROOT, and F-ARM-SETTLE-SYNC, too.
-        self.insn.set_ttbr0(u64::from(tag.0) << TTBR_TAG_SHIFT | root.table);
+        // The ISB in `set_ttbr0` and `set_ttbr1` is F-ARM-ROOT, and the first of them F-ARM-SETTLE-SYNC, too.
+        if writes == KeptLoads::TwoRegisters {
+            // As in `load_two_registers`: walks of the lower half stop in between.
+            let (register, shift) = self.kernel;
+            self.insn.set_ttbr0(self.config.reserved_root);
+            self.insn.set_ttbr1(u64::from(tag.0) << shift | register);
+            self.insn.set_ttbr0(root.table);
+        } else {
+            self.insn.set_ttbr0(u64::from(tag.0) << TTBR_TAG_SHIFT | root.table);
+        }
     }
 
     fn park(&self, errata: Errata) {

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     arch::{
-        Errata, Held, Invalidation, Mmu, Properties, Root, Scope, SeparateRoots, Sharing,
-        TableChange, Tag, Wait, errata, foreign_tag,
+        Errata, Held, Invalidation, KeptLoads, Mmu, Properties, Root, Scope, SeparateRoots,
+        Sharing, TableChange, Tag, Wait, errata, foreign_tag,
     },
     error::Error,
     range::{UserPage, VaRange},
@@ -311,7 +311,10 @@ impl<I: Instructions> Mmu for Riscv<I> {
             caches_absent: true,
             first_load: Held::Drop,
             // With separate tables `satp` has ASID 0 in the kernel.
-            loads_at_once: matches!(self.tables, Tables::One),
+            kept_loads: match self.tables {
+                Tables::One => KeptLoads::OneWrite,
+                Tables::Separate => KeptLoads::None,
+            },
             shares_reserved_tag: true,
             kernel_has_own_root: matches!(self.tables, Tables::Separate),
             ..Properties::plain(self.tag_bits, &costs::TYPICAL)
@@ -371,7 +374,7 @@ impl<I: Instructions> Mmu for Riscv<I> {
     }
 
     #[inline]
-    unsafe fn load_kept(&self, root: Root, tag: Tag) {
+    unsafe fn load_kept(&self, _: KeptLoads, root: Root, tag: Tag) {
         self.settle();
         // From one space's ASID to another's, neither of which is 0: no fence is needed.
         debug_assert!(

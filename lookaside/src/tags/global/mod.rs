@@ -58,7 +58,7 @@ use core::{fmt, marker::PhantomData, num::NonZeroU64};
 use self::{asid_cache::AsidCache, config::usable, pins::is_pinned, ticket::Ticket};
 pub use self::{config::GlobalAsidsConfig, cookie::Cookie};
 use crate::{
-    arch::{FOREIGN_TAG, Held, Invalidation, Mmu, Scope, Sharing, Tag, Wait},
+    arch::{FOREIGN_TAG, Held, Invalidation, KeptLoads, Mmu, Scope, Sharing, Tag, Wait},
     error::Error,
     ids::CpuId,
     platform::Platform,
@@ -112,7 +112,7 @@ struct Active<W> {
     /// The cookie that the register names, or is about to name. Written by this CPU, and by the CPU that
     /// does a rollover.
     cookie: W,
-    /// What keeps the CPU off the fast path: [`LAZY`], [`SHARED`], [`LOADS_SLOWLY`], so that a switch asks once. Written by this CPU, and before it comes up.
+    /// What keeps the CPU off the fast path: [`LAZY`], [`SHARED`], [`TWO_REGISTERS`], [`LOADS_SLOWLY`], so that a switch asks once. Written by this CPU, and before it comes up.
     mode: W,
 }
 
@@ -120,13 +120,20 @@ struct Active<W> {
 const LAZY: u64 = 1;
 /// In a CPU's `mode` word: CPUs use each other's entries ([`Sharing::Shared`]).
 const SHARED: u64 = 2;
+/// In a CPU's `mode` word: [`Mmu::load_kept`] writes two registers. Alone it keeps no CPU off the fast path.
+const TWO_REGISTERS: u64 = 4;
 /// In a CPU's `mode` word: it has an erratum of loads, or its hardware cannot be loaded by [`Mmu::load_kept`].
-const LOADS_SLOWLY: u64 = 4;
+const LOADS_SLOWLY: u64 = 8;
 
 /// The `mode` of a CPU that is not lazy.
 fn mode_of<P: Platform, T: HasGlobalAsids<P>>(this_cpu: &AllocatorCpu<'_, P, T>) -> u64 {
     let shared = this_cpu.mmu().properties().sharing == Sharing::Shared;
-    (if shared { SHARED } else { 0 }) | (if this_cpu.loads_at_once() { 0 } else { LOADS_SLOWLY })
+    let loads = match this_cpu.kept_loads() {
+        KeptLoads::OneWrite => 0,
+        KeptLoads::TwoRegisters => TWO_REGISTERS,
+        KeptLoads::None => LOADS_SLOWLY,
+    };
+    loads | if shared { SHARED } else { 0 }
 }
 
 /// The state that [`GlobalAsids`] has for each CPU.
@@ -292,7 +299,7 @@ unsafe impl<P: Platform, T: HasGlobalAsids<P>> Tags<P, T> for GlobalAsids<'_, P>
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)] // As `switch_in_fast`.
     fn switch_in(this_cpu: &AllocatorCpu<'_, P, T>, next: &AddressSpace<P>) -> Switched {
         Self::switch_in_fast(this_cpu, next)
     }

@@ -1,10 +1,11 @@
 //! Switch-in: finding the tag of a space in the present epoch, and adopting the epoch.
 
 use super::{
-    Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, LAZY, SHARED, asid_cache::AsidCache, ticket,
+    Cookie, GlobalAsids, HasGlobalAsids, LAST_TAG, LAZY, SHARED, TWO_REGISTERS,
+    asid_cache::AsidCache, ticket,
 };
 use crate::{
-    arch::{Held, Invalidation, Mmu, Scope, Sharing, Tag},
+    arch::{Held, Invalidation, KeptLoads, Mmu, Scope, Sharing, Tag},
     counts::Event,
     platform::Platform,
     space::AddressSpace,
@@ -17,7 +18,7 @@ pub(super) struct NeedsLock;
 
 impl<P: Platform> GlobalAsids<'_, P> {
     /// The fast path (1 in `mod.rs`), and the slow path if that fails.
-    #[inline]
+    #[inline(always)] // Out of line, a switch takes 14 instructions more.
     pub(in crate::tags) fn switch_in_fast<T: HasGlobalAsids<P>>(
         this_cpu: &AllocatorCpu<'_, P, T>,
         next: &AddressSpace<P>,
@@ -29,9 +30,25 @@ impl<P: Platform> GlobalAsids<'_, P> {
         // ORDER O-FRESH (pairs with O-CLEAR): with the cookie comes the residency under it.
         let cookie = Cookie(next.cookie.load(Ordering::Acquire));
         // Relaxed: this CPU's own word.
-        if cpu.active.mode.load(Ordering::Relaxed) != 0 {
-            return Self::switch_in_by_mode(this_cpu.copied(), next, active, cookie);
+        let mode = cpu.active.mode.load(Ordering::Relaxed);
+        if mode == 0 {
+            Self::switch_in_by_cookie(this_cpu, KeptLoads::OneWrite, next, active, cookie)
+        } else if P::Mmu::HAS_TWO_REGISTERS && mode == TWO_REGISTERS {
+            Self::switch_in_by_cookie(this_cpu, KeptLoads::TwoRegisters, next, active, cookie)
+        } else {
+            Self::switch_in_by_mode(this_cpu.copied(), next, active, cookie)
         }
+    }
+
+    /// The fast path with these two cookies.
+    #[inline(always)] // It is two different ones.
+    fn switch_in_by_cookie<T: HasGlobalAsids<P>>(
+        this_cpu: &AllocatorCpu<'_, P, T>,
+        writes: KeptLoads,
+        next: &AddressSpace<P>,
+        active: Cookie,
+        cookie: Cookie,
+    ) -> Switched {
         if active == cookie {
             this_cpu.mmu().settle();
             return Switched::Unchanged;
@@ -40,7 +57,7 @@ impl<P: Platform> GlobalAsids<'_, P> {
             let from_space =
                 !this_cpu.mmu().properties().shares_reserved_tag || active.tag() != Tag::RESERVED;
             if from_space && this_cpu.is_present(next) {
-                this_cpu.load_kept(next, cookie.tag()); // It settles as F-ARRIVE.
+                this_cpu.load_kept(writes, next, cookie.tag()); // It settles as F-ARRIVE.
                 return Switched::Kept;
             }
             return Self::switch_in_adopted(this_cpu.copied(), next, cookie);

@@ -4,13 +4,13 @@ use super::super::{
     features::{Features, HardwareUpdates},
     range::Planner,
     registers::{
-        TCR_A1, TCR_AS, TCR_HA, TCR_HD, geometry_of, pa_bits_of, root_bytes_of, tag_bits_of,
-        upper_geometry_of,
+        TCR_A1, TCR_AS, TCR_HA, TCR_HD, TTBR_TAG_SHIFT, geometry_of, pa_bits_of, root_bytes_of,
+        tag_bits_of, ttbr, upper_geometry_of,
     },
     tlbi::{AddressSize, Geometry, Granule},
 };
 use crate::{
-    arch::{Errata, Sharing, SizeChange, Tag, errata},
+    arch::{Errata, KeptLoads, Sharing, SizeChange, Tag, errata},
     error::Error,
 };
 
@@ -128,6 +128,26 @@ impl Config {
             None => Planner::new(Geometry::new(Granule::K4, AddressSize::Bits48), false, false),
         };
         Ok((lower, upper))
+    }
+
+    /// What a load that keeps what is held writes. More than one or two registers: where CPUs share entries, where a table's address
+    /// is not what the register wants, and where a tag in `TTBR0` is two ASIDs.
+    pub(super) fn kept_loads(&self) -> KeptLoads {
+        match (self.asid_in, self.pairing) {
+            _ if self.sharing == Sharing::Shared || self.root_bits() > 48 => KeptLoads::None,
+            (AsidIn::Ttbr0, Pairing::Single) => KeptLoads::OneWrite,
+            (AsidIn::Ttbr0, Pairing::Paired) => KeptLoads::None,
+            (AsidIn::Ttbr1 { .. }, _) => KeptLoads::TwoRegisters,
+        }
+    }
+
+    /// What `TTBR1` holds beside the ASID, and how far a tag is shifted to be one.
+    pub(super) fn kernel_register(&self) -> (u64, u32) {
+        let table = match self.asid_in {
+            AsidIn::Ttbr0 => 0,
+            AsidIn::Ttbr1 { table, .. } => ttbr(table, 0),
+        };
+        (table, TTBR_TAG_SHIFT + u32::from(self.pairing == Pairing::Paired))
     }
 
     pub(super) const fn tag_bits(&self) -> u32 {

@@ -81,7 +81,7 @@ pub(super) fn sfence(asid: u16) -> Event {
 fn a_load_in_place_of_another_space_settles_first() {
     let riscv = machine(16, CONFIG, satp(A, 3));
     // SAFETY: no hardware walks this root.
-    unsafe { riscv.load_kept(Root::new(B), Tag(4)) };
+    unsafe { riscv.load_kept(KeptLoads::OneWrite, Root::new(B), Tag(4)) };
     assert_eq!(riscv.instructions.take(), [Event::Fence, write(B, 4)]);
 }
 
