@@ -5,9 +5,10 @@ use std::process::Command;
 use clap::ValueEnum;
 
 use crate::{
+    beside::{self, Beside},
     boot::{self, Architecture, Emulator, Options, build},
     callgrind, capi, dependencies,
-    failure::Result,
+    failure::{Failure, Result},
     fences, first_build, imports, instructions, integration, linux, litmus, loom, map, miri,
     mutants,
     optimised::{self, EXPLORER, LAB, Program},
@@ -25,6 +26,10 @@ use crate::{
 
 /// The step that boots Linux.
 const LINUX: &str = "linux, arm64";
+/// The step that packs and builds what is published.
+const PACKAGES: &str = "packages";
+/// The step that builds the wheel of the Python package.
+const WHEEL: &str = "python, wheel";
 /// A file longer than this is one that newcomers will fear.
 const LONG_FILE: usize = 600;
 
@@ -41,8 +46,7 @@ pub(crate) fn run(workspace: &Workspace, selection: Selection) -> Result<()> {
 fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
     // What is asked for by name is done in full.
     let quick = gate.selection.only.is_empty() && gate.selection.stage < 3;
-    // It takes five minutes of two processors, which other steps do not always need.
-    let linux = gate.selection.contains(LINUX).then(|| linux::Background::begin(workspace));
+    let (beside, no_linux) = begin_beside(gate, workspace);
     gate.step("format", || cargo(workspace, &["fmt", "--all", "--check"]));
     gate.step("long files", || long_files(workspace));
     gate.step("words", || words::run(workspace).map(|()| Outcome::Passed));
@@ -245,10 +249,17 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         site::try_out(workspace).map(|()| Outcome::Passed)
     });
     kernel_steps(gate, workspace, bare, quick);
-    gate.step("packages", || {
-        package::run(workspace, bare, &LIBRARIES, &TARGETS_OF_DOCS).map(|()| Outcome::Passed)
+    gate.step(PACKAGES, || {
+        let packages = || package::run(workspace, bare, &LIBRARIES, &TARGETS_OF_DOCS);
+        beside.wait(PACKAGES).unwrap_or_else(packages).map(|()| Outcome::Passed)
     });
-    // Five minutes of one processor from nothing, two with crates compiled before.
+    gate.step(WHEEL, || {
+        let beside = beside.wait(WHEEL);
+        let Some(python) = python::get(workspace) else {
+            return Ok(Outcome::Skipped(python::NOT_HERE));
+        };
+        beside.unwrap_or_else(|| python::build(workspace, &python)).map(|()| Outcome::Passed)
+    });
     gate.step("python, package", || {
         let Some(python) = python::get(workspace) else {
             return Ok(Outcome::Skipped(python::NOT_HERE));
@@ -263,18 +274,41 @@ fn steps(gate: &mut Gate, workspace: &Workspace, bare: &BareMetal) {
         }
         mutants::teeth(workspace).map(|()| Outcome::Passed)
     });
-    gate.step(LINUX, || match linux {
-        Some(Ok(linux)) => Ok(if linux.test(workspace)? {
+    gate.step(LINUX, || {
+        if let Some(failure) = no_linux {
+            println!("{failure}");
+            return Ok(Outcome::Skipped("what builds and boots Linux cannot be installed"));
+        }
+        let Some(built) = beside.wait(LINUX) else { return Ok(Outcome::Skipped(QUICK)) };
+        Ok(if linux::background::test(workspace, built)? {
             Outcome::Passed
         } else {
             Outcome::Skipped("Debian's linux-source-6.12 cannot be fetched")
-        }),
-        Some(Err(failure)) => {
-            println!("{failure}");
-            Ok(Outcome::Skipped("what builds and boots Linux cannot be installed"))
-        }
-        None => Ok(Outcome::Skipped(QUICK)),
+        })
     });
+}
+
+/// Begins what takes minutes, in folders of its own, beside the other steps, which do not need both processors all the time: the build of Linux,
+/// and in a run that is not of single steps those of the packages. Returns why there is none of Linux, too.
+fn begin_beside(gate: &Gate, workspace: &Workspace) -> (Beside, Option<Failure>) {
+    let (mut commands, mut no_linux) = (Vec::new(), None);
+    if gate.selection.contains(LINUX) {
+        match linux::background::build() {
+            Ok(build) => commands.push((LINUX, build)),
+            Err(failure) => no_linux = Some(failure),
+        }
+    }
+    let of_all = [PACKAGES, WHEEL].into_iter().filter(|_| gate.selection.only.is_empty());
+    for name in of_all.filter(|name| gate.selection.contains(name)) {
+        if let Ok(program) = beside::this_program() {
+            let mut command = Command::new(program);
+            command.args(["test", "--only", name]);
+            commands.push((name, command));
+        }
+    }
+    let beside = Beside::begin(&workspace.target().join("beside"), commands);
+    // Without it, the steps do it themselves.
+    (beside.unwrap_or_default(), no_linux)
 }
 
 /// The most that the library may take of Linux's time on any trace and machine, with refills and of what is known, and

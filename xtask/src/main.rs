@@ -18,6 +18,7 @@
 //! cargo xtask site          the documentation site, in `target/site`, its links followed
 //! ```
 
+mod beside;
 mod boot;
 mod browser;
 mod callgrind;

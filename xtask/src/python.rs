@@ -65,7 +65,20 @@ pub(crate) fn get(workspace: &Workspace) -> Option<PathBuf> {
     there().then_some(python)
 }
 
-/// Builds the wheel, installs it alone into a fresh environment, and runs its tests.
+/// Builds the wheel. Not in the folder of the other programs: it has other features of nearly all crates, and would wait for them.
+pub(crate) fn build(workspace: &Workspace, python: &Path) -> Result<()> {
+    let wheels = folder(workspace).join("wheels");
+    if wheels.exists() {
+        fs::remove_dir_all(&wheels).context(|| format!("removing {}", wheels.display()))?;
+    }
+    let mut maturin = Command::new(python);
+    maturin.current_dir(workspace.root().join("python"));
+    maturin.env("CARGO_TARGET_DIR", folder(workspace).join("build"));
+    maturin.args(["-m", "maturin", "build", "--release", "--locked", "--out"]).arg(&wheels);
+    process::run(&mut maturin)
+}
+
+/// Installs the wheel alone into a fresh environment, and runs its tests.
 pub(crate) fn run(workspace: &Workspace, python: &Path) -> Result<()> {
     let folder = folder(workspace);
     let source = workspace.root().join("python");
@@ -77,15 +90,7 @@ pub(crate) fn run(workspace: &Workspace, python: &Path) -> Result<()> {
     };
     cargo(&["fmt", "--check"])?;
     cargo(&["clippy", "--locked", "--", "-Dwarnings"])?;
-    let wheels = folder.join("wheels");
-    if wheels.exists() {
-        fs::remove_dir_all(&wheels).context(|| format!("removing {}", wheels.display()))?;
-    }
-    let mut maturin = Command::new(python);
-    maturin.current_dir(&source).env("CARGO_TARGET_DIR", workspace.target());
-    maturin.args(["-m", "maturin", "build", "--release", "--locked", "--out"]).arg(&wheels);
-    process::run(&mut maturin)?;
-    let wheel = wheel(&wheels)?;
+    let wheel = wheel(&folder.join("wheels"))?;
 
     let fresh = folder.join("fresh");
     process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&fresh))?;
@@ -110,7 +115,7 @@ fn wheel(folder: &Path) -> Result<PathBuf> {
     let entries = fs::read_dir(folder).context(|| format!("reading {}", folder.display()))?;
     let found = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut wheels = found.filter(|path| path.extension().is_some_and(|ending| ending == "whl"));
-    wheels
-        .next()
-        .ok_or_else(|| Failure::new(format!("maturin left no wheel in {}", folder.display())))
+    wheels.next().ok_or_else(|| {
+        Failure::new(format!("no wheel is in {}: `python, wheel` builds it", folder.display()))
+    })
 }

@@ -1,7 +1,7 @@
 //! Linux 6.12 on the library: its source fetched, built with the overlay in `linux/` and without it, booted in QEMU, tested, and
 //! counted beside itself.
 
-mod background;
+pub(crate) mod background;
 mod build;
 mod functions;
 mod machine;
@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-pub(crate) use self::background::Background;
 use self::{
     build::{Kind, Sort},
     machine::{Boot, Ran},
