@@ -269,12 +269,6 @@ impl Word32 {
         let is_here = all.first.0 / CPUS_PER_WORD == me.word;
         Targets { mask: if is_here { all.mask & !(me.mask as u64) } else { all.mask }, ..all }
     }
-
-    /// The CPUs that are present: they would not flush at their next switch-in.
-    #[inline]
-    pub(crate) const fn present(self) -> Targets {
-        Targets { first: self.first, mask: self.bits & self.bits >> CPUS_PER_WORD }
-    }
 }
 
 /// Where the words of every space have the bits of one CPU, which asks for them at each switch.

@@ -124,20 +124,19 @@ fn a_cpu_that_leaves_and_becomes_absent_has_finished_its_accesses() {
     });
 }
 
-/// A CPU that is lazy in a space resumes.
-#[test]
-fn a_lazy_cpu_that_wakes_gets_an_ipi_or_flushes() {
-    let exploration = Exploration {
-        name: "epochs, waking",
-        preemptions: Some(3),
-        outcomes: &[Outcome::NoCpu, Outcome::Ipis],
-    };
-    explore(exploration, |seen| {
+/// A CPU that is lazy in a space resumes; an earlier flush may have found it lazy, so that flushes of pages do not look at it.
+fn wakes<const PASSED_OVER: bool>(name: &'static str) {
+    let outcomes = &[Outcome::NoCpu, Outcome::Ipis];
+    explore(Exploration { name, preemptions: Some(3), outcomes }, |seen| {
         let world = World::epochs(seen, 2, 1);
         on(1, || {
             world.switch(0);
             world.this_cpu().lazy();
         });
+        if PASSED_OVER {
+            world.flush(0);
+            assert_eq!(world.spaces[0].residents().get(CpuId(1)), Residency::Lazy);
+        }
         let other = world.start(1, |world| {
             world.switch(0);
             world.touch();
@@ -147,29 +146,14 @@ fn a_lazy_cpu_that_wakes_gets_an_ipi_or_flushes() {
     });
 }
 
-/// As before, but an earlier flush has found it lazy, so that flushes of pages do not look at it.
+#[test]
+fn a_lazy_cpu_that_wakes_gets_an_ipi_or_flushes() {
+    wakes::<false>("epochs, waking");
+}
+
 #[test]
 fn a_lazy_cpu_that_was_passed_over_gets_an_ipi_or_flushes() {
-    let exploration = Exploration {
-        name: "epochs, waking after a flush",
-        preemptions: Some(3),
-        outcomes: &[Outcome::NoCpu, Outcome::Ipis],
-    };
-    explore(exploration, |seen| {
-        let world = World::epochs(seen, 2, 1);
-        on(1, || {
-            world.switch(0);
-            world.this_cpu().lazy();
-        });
-        world.flush(0);
-        assert_eq!(world.spaces[0].residents().get(CpuId(1)), Residency::Lazy);
-        let other = world.start(1, |world| {
-            world.switch(0);
-            world.touch();
-        });
-        world.revoke(0);
-        world.stop(1, other);
-    });
+    wakes::<true>("epochs, waking after a flush");
 }
 
 /// A CPU acknowledges a request in its queue after it has flushed the page.

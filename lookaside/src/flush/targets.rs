@@ -30,7 +30,7 @@ use crate::{
     ids::{CpuId, Targets},
     platform::Platform,
     request::MissedFlush,
-    residency::{CpuBits, Residency, Word32},
+    residency::{CpuBits, Word32},
     space::AddressSpace,
     tlb::{CurrentCpu, RootState, Tags},
 };
@@ -99,18 +99,12 @@ impl<P: Platform, T: Tags<P>> CurrentCpu<'_, P, T> {
         }
     }
 
-    /// What a flush makes of a stale CPU that need not act.
-    fn residency_at_rest(&self, names: RootState) -> Residency {
-        let hardware = self.mmu().properties();
-        // Where only a broadcast could reach its walks, and there is none, it must not become absent.
-        let may_be_absent = T::has_global_tags(self.tlb) || !hardware.walks_outlive_tags;
-        if names == RootState::NotLoaded && may_be_absent {
-            Residency::Absent
-        } else if self.targets_lazy(false) {
-            Residency::Stale
-        } else {
-            Residency::Lazy
-        }
+    /// Whether a flush makes a CPU absent that need not act; otherwise it makes it lazy. Where only a broadcast could reach its walks,
+    /// and there is none, flushes of tables go on looking at it.
+    fn becomes_absent(&self, names: RootState) -> bool {
+        let walks_are_reached =
+            T::has_global_tags(self.tlb) || !self.mmu().properties().walks_outlive_tags;
+        names == RootState::NotLoaded && walks_are_reached
     }
 
     /// The bits of this CPU, if it runs the space.
@@ -138,7 +132,7 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
             if others.mask == 0 {
                 continue; // On a large machine, most of them.
             }
-            let running = self.select_targets(word, others);
+            let running = self.select_targets(others);
             if running.mask != 0 {
                 // Without an instruction for it, to count the bits of the mask takes twenty.
                 if most != u64::MAX {
@@ -152,21 +146,17 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
     }
 
     /// Those of the `others` in this word that must act now. The rest of them flush on switch-in.
-    fn select_targets(&self, word: Word32, others: Targets) -> Targets {
+    fn select_targets(&self, others: Targets) -> Targets {
         if self.this_cpu.stale_entries_do_harm(self.tables) {
             return others; // No broadcast reaches them, so they were never made absent.
         }
         let running = self.running(others);
         let resting = Targets { mask: others.mask & !running.mask, ..others };
-        // Absent CPUs have missed other flushes already, and do not need the record.
-        if resting.mask != 0 {
-            self.record_missed();
-        }
-        // A CPU that is stale already is marked again only if it does not stay so.
-        let stays = |cpu| self.this_cpu.residency_at_rest(self.root_state(cpu)) == Residency::Stale;
-        if resting.mask & word.present().mask == 0 && resting.iter().all(stays) {
+        if resting.mask == 0 {
             return running;
         }
+        // CPUs that are absent or lazy have missed other flushes already, and do not need the record.
+        self.record_missed();
         Targets { mask: running.mask | self.trim(resting).mask, ..running }
     }
 
@@ -206,10 +196,10 @@ impl<P: Platform, T: Tags<P>> Initiator<'_, '_, P, T> {
                 running.mask |= bit;
                 continue;
             }
-            match self.this_cpu.residency_at_rest(state) {
-                Residency::Absent => gone.mask |= bit,
-                Residency::Lazy => lazy |= bit,
-                _ => {}
+            if self.this_cpu.becomes_absent(state) {
+                gone.mask |= bit;
+            } else {
+                lazy |= bit;
             }
         }
         if gone.mask != 0 {
